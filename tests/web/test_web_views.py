@@ -99,10 +99,15 @@ PODS_SHOWN = (
 )
 
 
+UNREAD = {"metadata": {"name": "jobs", "labels": {names.NORMALIZE_CPUSET: "True"}}}
+"""A namespace whose label is neither true nor false."""
+
+
 async def fill(kubeconfig: Path) -> None:
     async with Client(load_config(str(kubeconfig))) as client:
         await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
         await client.create(NAMESPACES, {"metadata": {"name": names.CONFIG_NAMESPACE}})
+        await client.create(NAMESPACES, UNREAD)
         data = {names.NORMALIZATION_KEY: normalization(), names.SUPPRESSION_KEY: "{"}
         config = {"metadata": {"name": names.CONFIG_NAME}, "data": data}
         await client.create(CONFIG_MAPS, config, names.CONFIG_NAMESPACE)
@@ -205,6 +210,28 @@ def test_with_the_charts_role_the_page_lacks_nothing(
     asyncio.run(read())
 
 
+def test_problems_remark_on_namespaces_that_are_forbidden(kubeconfig: Path, tmp_path: Path) -> None:
+    acting_as(kubeconfig, *account_identity("default", "reader"), tmp_path / "as-reader")
+    rules = [{"apiGroups": ["*"], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}]
+    group = "rbac.authorization.k8s.io"
+    meta = {"metadata": {"name": "reader"}, "apiVersion": f"{group}/v1"}
+    binding = {
+        **meta,
+        "kind": "ClusterRoleBinding",
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
+    }
+
+    async def read() -> None:
+        async with Client(load_config(str(kubeconfig))) as client:
+            for manifest in ({**meta, "kind": "ClusterRole", "rules": rules}, binding):
+                await apply(client, manifest)
+        async with followed(tmp_path / "as-reader") as (tables, _):
+            assert tables.table("problems")["remarks"] == ["namespaces: you may not read it"]
+
+    asyncio.run(read())
+
+
 def printed(kubeconfig: Path, command: str) -> Any:
     """Return the JSON that a command prints with -o json."""
     arguments = [*command.split(), "-o", "json", "--kubeconfig", str(kubeconfig)]
@@ -300,6 +327,7 @@ def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> No
         f"ConfigInvalid ConfigMap/{names.CONFIG_NAMESPACE}/{names.CONFIG_NAME}",
         "UnknownCPUModel Node/odd",
         "OfferFrozen Node/odd",
+        "NormalizeLabelInvalid Namespace/jobs",
     }
     model = rows["UnknownCPUModel Node/odd"]
     assert model == {
@@ -320,6 +348,53 @@ def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> No
     }
     explained = page["nodes/odd"]["explanation"]["record"]["problems"]
     assert model["message"] in {each["message"] for each in explained}
+
+
+def test_unread_label_is_a_problem_until_corrected(kubeconfig: Path) -> None:
+    """Until then somebody has to act on it; then it is over, as the Event about it says."""
+    reason = Reason.NORMALIZE_LABEL_INVALID
+    event = {
+        "metadata": {"name": "jobs.label"},
+        "involvedObject": {"kind": "Namespace", "name": "jobs"},
+        "reason": reason,
+        "type": "Warning",
+        "message": "as it was reported",
+        "firstTimestamp": "2026-11-21T02:00:00Z",
+        "lastTimestamp": "2026-11-21T02:00:00Z",
+        "source": {"component": names.MANAGER_COMPONENT},
+    }
+
+    async def look() -> None:
+        async with Client(load_config(str(kubeconfig))) as client, followed(kubeconfig) as (tables, _):
+
+            async def shows(severity: str | None, since: str | None = None) -> None:
+                for _ in range(1500):
+                    rows = [row for row in tables.table("problems")["rows"] if row["reason"] == reason]
+                    found = [row["severity"] for row in rows]
+                    if found == [severity] * bool(severity) and since in {None, *(r["since"] for r in rows)}:
+                        return
+                    await asyncio.sleep(0.02)
+                pytest.fail(f"{found} is not {severity}")
+
+            async def label(value: str) -> None:
+                await client.patch(
+                    NAMESPACES, "jobs", {"metadata": {"labels": {names.NORMALIZE_CPUSET: value}}}
+                )
+
+            await shows("error")
+            await client.create(EVENTS, event, "default")
+            try:
+                await shows("error", "2026-11-21T02:00:00Z")
+                await label("true")
+                await shows("over")
+                await label("True")
+                await shows("error")
+            finally:
+                await client.delete(EVENTS, "jobs.label", namespace="default")
+                await label("True")
+            await shows("error")
+
+    asyncio.run(look())
 
 
 def test_conflict_of_entries_follows_the_labels_of_nodes(kubeconfig: Path) -> None:

@@ -12,7 +12,6 @@ from corewise.engine.objects import TOPOLOGIES
 from corewise.kube.client import Client
 from corewise.kube.clock import rfc3339
 from corewise.kube.errors import Forbidden, NotFound
-from corewise.kube.objects import Namespace
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.planner.inputs import plan_from_objects
@@ -24,9 +23,8 @@ from corewise.views import node_table, offline_table, pod_table
 from corewise.views.cluster_report import ClusterReport, grouped, machine_kinds
 from corewise.views.node_listing import ListedCluster, list_cluster
 from corewise.views.offline_reports import node_report
-from corewise.views.page.problems import KnownProblem, of_nodes, of_pods, of_report
+from corewise.views.page.problems import KnownProblem, of_namespaces, of_nodes, of_pods, of_report
 from corewise.views.suppression_subject import subject_of
-from corewise.vocabulary.cpu_annotations import normalize_label_problem
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
@@ -86,7 +84,7 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
         *_of_keys(listed, config_namespace),
         *of_nodes(rows),
         *_of_pods(listed, pods or (), config, rules.rules),
-        *_of_namespaces(namespaces or ()),
+        *of_namespaces(namespaces or ()),
     ]
     kinds = machine_kinds(listed.nodes, rows)
     return ClusterReport(
@@ -108,13 +106,6 @@ def _of_keys(listed: ListedCluster, config_namespace: str) -> Iterator[KnownProb
     for key in listed.reading.bad_keys:
         name = f"{config_namespace}/{CONFIG_NAME}"
         yield KnownProblem("ConfigMap", name, Reason.CONFIG_INVALID, f"the key {key} has errors")
-
-
-def _of_namespaces(namespaces: Iterable[Namespace]) -> Iterator[KnownProblem]:
-    for each in namespaces:
-        meta = each.metadata
-        if problem := normalize_label_problem(meta.name, meta.labels):
-            yield KnownProblem("Namespace", meta.name, problem.reason, problem.message)
 
 
 def _of_pods(

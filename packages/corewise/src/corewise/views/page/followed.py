@@ -18,7 +18,7 @@ from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden
 from corewise.kube.objects import Event
-from corewise.kube.resources import EVENTS
+from corewise.kube.resources import EVENTS, NAMESPACES
 from corewise.manager.snapshot import NodeCaches
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.state import UNFINISHED, ClusterState
@@ -32,7 +32,7 @@ from corewise.views.suppression_explanation import Subject
 from corewise.views.suppression_subject import subject_of
 from corewise.views.top_data import LostConnection, TopData, lost_connection
 from corewise.vocabulary.errors import OperationalError
-from corewise.vocabulary.names import MANAGER_COMPONENT
+from corewise.vocabulary.names import MANAGER_COMPONENT, NORMALIZE_CPUSET
 from corewise.workload.nodes import Node
 
 _COMPONENTS = (MANAGER_COMPONENT, "corewise-scheduler", "corewise-agent")
@@ -101,9 +101,13 @@ class FollowedCluster:
             Cache(client, EVENTS, field_selector=f"source={component}", on_change=changed, clock=clock)
             for component in _COMPONENTS
         ]
+        self.namespaces = Cache(
+            client, NAMESPACES, label_selector=NORMALIZE_CPUSET, on_change=changed, clock=clock
+        )
+        """Those whose label says whether CPUs of their pods are normalized."""
         self.known = known = self.data.snapshot
         objects = (known.nodes, known.topologies, known.pods, known.config_maps, known.webhooks)
-        self.caches: tuple[Cache[Any], ...] = (*objects, *self._events)
+        self.caches: tuple[Cache[Any], ...] = (*objects, self.namespaces, *self._events)
         started = clock.now()
         self.history = OfflineHistory(started)
         self.past = PastHours(prometheus[0], clock, started) if prometheus else None

@@ -1,7 +1,8 @@
 """Every problem that is known of a cluster: one row for each reason on each object.
 
 They come from the configuration, the scores and the assessment of each node, what the scheduler reads of
-nodes and pods, claims to CPUs, the agents' reports, objects that cannot be decoded, and Events of corewise.
+nodes and pods, claims to CPUs, the agents' reports, labels of namespaces, objects that cannot be decoded,
+and Events of corewise.
 An Event about what is still so gives its age; one about a problem that is over is a row of its own until it
 expires.
 
@@ -23,7 +24,7 @@ from corewise.engine import Cluster
 from corewise.engine.reading import placement, pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.clock import rfc3339
-from corewise.kube.objects import Event
+from corewise.kube.objects import Event, Namespace
 from corewise.manager.node_speed import configured_off, off_message
 from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
@@ -34,6 +35,7 @@ from corewise.views.page.followed import FollowedCluster
 from corewise.views.pod_table import PodRow
 from corewise.views.stored_config import fix_of
 from corewise.views.suppression_explanation import Subject
+from corewise.vocabulary.cpu_annotations import normalize_label_problem
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
@@ -220,6 +222,7 @@ class ProblemTable:
             *of_pods(tables["pods"].rows(now), state.pods.items, state.counted.rules),
             *of_scheduler(state.counted.findings, state.counted.cluster),
             *self._of_reports(nodes, now),
+            *of_namespaces(cluster.namespaces.items.values()),
             *of_caches(cluster.caches),
         )
         rows = self._history.rows(map(self._placed, found), cluster.events, now, self._created)
@@ -353,6 +356,14 @@ def of_report(subject: Subject) -> Iterator[KnownProblem]:
             yield KnownProblem("Node", name, reason, said or reason.meaning, name)
     if resctrl and resctrl.reason in _REASONS and _REASONS[resctrl.reason].warning:
         yield KnownProblem("Node", name, resctrl.reason, resctrl.why, name)
+
+
+def of_namespaces(namespaces: Iterable[Namespace]) -> Iterator[KnownProblem]:
+    """Yield the labels of namespaces that cannot be read."""
+    for each in namespaces:
+        meta = each.metadata
+        if problem := normalize_label_problem(meta.name, meta.labels):
+            yield KnownProblem("Namespace", meta.name, problem.reason, problem.message)
 
 
 def of_caches(caches: Iterable[Cache[Any]]) -> Iterator[KnownProblem]:

@@ -14,6 +14,7 @@ from corewise.views.page.followed import FollowedCluster, UnknownObject
 from corewise.views.page.node_records import NodeRecords
 from corewise.views.page.problems import ProblemTable, counts
 from corewise.views.page.recommended import RecommendedTable
+from corewise.views.top_data import unread_kinds
 
 _AGE = "ageSeconds"
 _NODES, _PROBLEMS, _HOSTS, _RECOMMENDATIONS = "nodes", "problems", "hosts", "recommendations"
@@ -67,7 +68,8 @@ class PageTables:
             raise UnknownObject(f"the table {name} is not divided by namespace: ask for it without one")
         now = self._cluster.clock.now()
         if name == _PROBLEMS:
-            return {"rows": self._problems.rows(now), "total": None, "remarks": []}
+            remarks = unread_kinds([self._cluster.namespaces])
+            return {"rows": self._problems.rows(now), "total": None, "remarks": remarks}
         if name == _RECOMMENDATIONS:
             self._cluster.usages.want()
             return {
