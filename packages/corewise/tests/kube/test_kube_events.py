@@ -205,6 +205,17 @@ def test_events_beyond_queue_capacity_drop_and_may_repeat() -> None:
     assert len(recorded(test, queue_length=2).events) == 3
 
 
+def test_events_that_do_not_fit_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(recorder: EventRecorder, _: EventServer) -> None:
+        for number in (*range(5), *range(3)):
+            recorder.emit(ObjectReference(kind="Node", name=f"n{number}"), "R", "m", warning=True)
+        await recorder.flush()
+
+    recorded(test, queue_length=2)
+    told = [record.message for record in caplog.records if "lost" in record.message]
+    assert told == ["4 events are lost: more than 2 were waiting to be written"]
+
+
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "REMEMBERED", 3)
 

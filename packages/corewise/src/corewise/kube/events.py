@@ -5,8 +5,9 @@ Rules:
   time after it, the same text raises ``count`` of the event that exists by all that was held back, and
   another text is a new event.
 - ``emit`` never waits and never raises. It puts into a queue of bounded length; what does not fit is dropped
-  and counted. ``run`` writes; what the API server refuses is logged and forgotten: an event is never worth a
-  failure. What did not reach the API server may be said again at once.
+  and counted, and the log says how many that were once the queue is empty again. ``run`` writes; what the API
+  server refuses is logged and forgotten: an event is never worth a failure. What did not reach the API server
+  may be said again at once.
 - Events about cluster-scoped objects live in the namespace "default", as client-go has it.
 
 The verbs needed are create and patch on events.
@@ -80,6 +81,8 @@ class EventRecorder:
         self.held_back = 0
         self.dropped = 0
         self._refused = 0
+        self._left_out = 0
+        """Events that did not fit into the queue since it was last empty."""
 
     def emit(self, regarding: ObjectReference, reason: str, message: str, *, warning: bool) -> None:
         """Say ``message`` about an object, unless the same reason was given less than 15 minutes ago."""
@@ -98,6 +101,7 @@ class EventRecorder:
             self._queue.put_nowait(_Job(regarding, reason, message, warning, count if event else 1, fresh))
         except asyncio.QueueFull:
             self.dropped += 1
+            self._left_out += 1
             return
         self._last[key] = fresh
         self._last.move_to_end(key)
@@ -115,6 +119,10 @@ class EventRecorder:
                 self._failed(job, error)
             finally:
                 self._queue.task_done()
+            if self._left_out and self._queue.empty():
+                left_out, self._left_out = self._left_out, 0
+                most = self._queue.maxsize
+                _log.warning("%d events are lost: more than %d were waiting to be written", left_out, most)
 
     def _failed(self, job: _Job, error: KubeError) -> None:
         self.dropped += 1

@@ -1,14 +1,15 @@
 """Reports namespaces whose label normalize-cpuset is neither true nor false.
 
 The API server reads that label, in the scheduler's policy or webhook, and takes any other value for none. The
-leader reports each such namespace once: an Event on it, and the log. It changes nothing.
+leader reports each such namespace once: an Event on it, and the log. It changes nothing. However many they
+are, few Events at a time wait to be written: their queue is bounded, and serves Events about nodes, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from corewise.actions import EmitEvent
 from corewise.kube.objects import Namespace
@@ -17,14 +18,22 @@ from corewise.vocabulary.cpu_annotations import normalize_label_problem
 
 log = logging.getLogger(__name__)
 
+_AT_ONCE = 100
+
 
 class NamespaceLabels:
-    """Looks at the labels of all namespaces when ``changed`` says so, while it runs."""
+    """Looks at the labels of all namespaces when ``changed`` says so, while it runs.
+
+    ``written`` waits until all Events recorded so far have been written.
+    """
 
     def __init__(
-        self, namespaces: Callable[[], Iterable[Namespace]], record: Callable[[EmitEvent], object]
+        self,
+        namespaces: Callable[[], Iterable[Namespace]],
+        record: Callable[[EmitEvent], object],
+        written: Callable[[], Awaitable[None]],
     ) -> None:
-        self._namespaces, self._record = namespaces, record
+        self._namespaces, self._record, self._written = namespaces, record, written
         self._wake = asyncio.Event()
 
     def changed(self) -> None:
@@ -39,7 +48,9 @@ class NamespaceLabels:
             await self._wake.wait()
             self._wake.clear()
             found = frozenset(unread_labels(self._namespaces()))
-            for event in sorted(found - known, key=lambda each: each.name):
+            for number, event in enumerate(sorted(found - known, key=lambda each: each.name)):
+                if number % _AT_ONCE == 0:
+                    await self._written()
                 log.warning("%s", event.message, extra=fields(namespace=event.name, reason=event.reason))
                 self._record(event)
             known = found

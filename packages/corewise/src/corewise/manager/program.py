@@ -125,11 +125,11 @@ class Manager:
             self._selection_changed,
             self._labels_changed,
         )
-        self.namespace_labels = NamespaceLabels(self.profiles.namespaces, self._say)
         self.snapshot = Snapshot(client, options, listeners, clock, more=self.profiles.caches)
         self.events = EventRecorder(
             client, component=MANAGER_COMPONENT, instance=options.identity, clock=clock
         )
+        self.namespace_labels = NamespaceLabels(self.profiles.namespaces, self._say, self.events.flush)
         self.untranslated = UntranslatedPods(
             self.snapshot, self.profiles, namespace=options.namespace, record=self._say, clock=clock
         )
