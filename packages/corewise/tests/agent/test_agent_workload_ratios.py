@@ -38,7 +38,7 @@ from corewise.nri.messages import ContainerAdjustment, CPUResources, NRIContaine
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Microseconds, Ratio
 from corewise.vocabulary.metrics import CONTAINER_RATIO, METRICS
-from corewise.vocabulary.names import NORMALIZATION_RATIO, QOS_CLASS, WORKLOAD_RATIOS
+from corewise.vocabulary.names import NORMALIZATION_RATIO, NORMALIZE_CPUSET, QOS_CLASS, WORKLOAD_RATIOS
 from corewise.vocabulary.selectors import LabelSelector
 
 ENCODER = {"app": "encoder"}
@@ -169,6 +169,37 @@ def test_metric_states_the_ratio_of_each_pod(divided: Divided) -> None:
     publish_quotas(divided.local, [VECTOR, WEB], exposition)
     assert exposition.value(CONTAINER_RATIO, "default", "vector", "a") == 1.2
     assert exposition.value(CONTAINER_RATIO, "default", "web", "a") == 1.5
+
+
+@pytest.mark.parametrize(
+    ("normalize", "qos_class", "ratio"),
+    [
+        (None, "LSR", 1.0),
+        ("false", "LSR", 1.0),
+        ("true", "LSR", 1.5),
+        ("true", "SYSTEM", 1.0),
+        ("true", "BE", 1.0),
+    ],
+)
+def test_metric_counts_owners_by_what_they_request(
+    tmp_path: Path, normalize: str | None, qos_class: str, ratio: float
+) -> None:
+    """An owner's CPU time counts by the node's ratio if its request is in normalized CPUs."""
+    node = PinNode(tmp_path, Version.V2)
+    owner = pin_pod("owner", claim("0-3"), qos="Guaranteed")
+    annotations = {**owner.metadata.annotations, **({NORMALIZE_CPUSET: normalize} if normalize else {})}
+    labels = {**owner.metadata.labels, **ENCODER, QOS_CLASS: qos_class}
+    meta = msgspec.structs.replace(
+        owner.metadata, annotations=annotations, labels=labels, namespace="kube-system"
+    )
+    owner = msgspec.structs.replace(owner, metadata=meta)
+    node.start(owner)
+    node.put(f"sys/fs/cgroup{node.cgroup(owner, 'a')}/cpu.stat", "usage_usec 5\n")
+    node.local.see(stated())
+    node.cycle(owner)
+    exposition = Exposition(METRICS)
+    publish_quotas(node.local, [owner], exposition)
+    assert exposition.value(CONTAINER_RATIO, "kube-system", "owner", "a") == ratio
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from corewise.suppression.quotas import Task
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import CONFIG_VALID, ExportedMetric
 from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.qos import normalizes_cpus
 from corewise.workload.requests import container_requests
 
 Labelled = dict[tuple[str, ...], float]
@@ -53,6 +54,8 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
             exposition.set(metric, found.writer.totals[name])
         for pod in certain:
             divides = local.divides(pod)
+            qos_class = local.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
+            normalizes = normalizes_cpus(qos_class, pod.metadata.annotations)
             ratio = (local.ratio_of(pod) if divides else local.ratio).hundredths / _HUNDREDTHS
             stated = {
                 each.name: container_requests(each, (CPU,)).get(CPU) for each in pod.spec.all_containers
@@ -64,8 +67,10 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
                         labels = (pod.metadata.namespace, pod.metadata.name, target.container)
                         times[labels] = read_usage(found.files, target.cgroup) / _NANO
                         held = found.held(target.cgroup)
-                        # A request is in normalized CPUs whether there is a limit to divide or not.
-                        ratios[labels] = ratio if divides or (held and held.quota is not None) else 1.0
+                        # A request is in normalized CPUs whether there is a limit to divide or not. So is
+                        # that of a pod which owns normalized CPUs, and has no quota.
+                        counts = divides or normalizes or (held and held.quota is not None)
+                        ratios[labels] = ratio if counts else 1.0
                         if (request := stated.get(target.container)) is not None:
                             requests[labels] = request.milli / MILLI
     exposition.replace(metrics.CONTAINER_CPU_SECONDS, times)

@@ -30,10 +30,9 @@ from corewise.quantities import (
 )
 from corewise.suppression.batch_limits import KUBELET_PERIOD, BatchContainer, BatchPod, quota
 from corewise.views.pod_table import OFFLINE, PodRow
-from corewise.vocabulary.cpu_annotations import YES
 from corewise.vocabulary.interference_report import InterferenceReport, WaitingReport
-from corewise.vocabulary.names import BATCH_CPU, NORMALIZE_CPUSET
-from corewise.vocabulary.qos import QoSRules
+from corewise.vocabulary.names import BATCH_CPU
+from corewise.vocabulary.qos import QoSRules, normalizes_cpus
 from corewise.workload.pods import Container, Pod
 
 ONLINE, OWNER = "online", "CPU owner"
@@ -84,7 +83,9 @@ def _record(pod: Pod, row: PodRow, node: NodeFigures) -> dict[str, Any]:
 def _ratio_of_use(pod: Pod, work: str, node: NodeFigures) -> Ratio:
     """Return the ratio from the raw CPU that a pod uses to the unit of its request."""
     ratios = quota_ratio(pod.metadata.labels, node.annotations)
-    if work == OWNER and pod.metadata.annotations.get(NORMALIZE_CPUSET) != YES:
+    meta = pod.metadata
+    qos_class = node.rules.class_of(meta.labels, meta.namespace)
+    if work == OWNER and not normalizes_cpus(qos_class, meta.annotations):
         return ONE
     shares = work == ONLINE and _sharing(pod, node.rules) is Sharing.SHARE
     return ratios.ratio if shares else ratios.node
