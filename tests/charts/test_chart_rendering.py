@@ -26,6 +26,8 @@ import pytest
 import yaml
 
 import corewise
+from corewise.config.interference.reading import INTERFERENCE, SCHEDULER_KEYS
+from corewise.scheduler.configuration import read_configuration
 from tools import chart
 
 ROOT = Path(__file__).parents[2]
@@ -159,6 +161,35 @@ def test_an_agent_that_measures_gets_more_memory(size: str) -> None:
     assert measuring["resources"] == {"requests": sizes["requests"], "limits": sizes["evaluating"]}
     assert resting["resources"] == {"requests": sizes["requests"], "limits": sizes["limits"]}
     assert set(measuring["args"]) - set(resting["args"]) == {"--evaluate", "--evaluate-minutes=0.5"}
+
+
+@pytest.mark.parametrize("interference", [False, True])
+def test_scheduler_reads_the_file_of_the_values(*, interference: bool) -> None:
+    own = {"scoring": "MostAllocated", "rememberedDecisions": 0, "normalizeCPUSet": True}
+    values = {"scheduler": {"configuration": own}, "interference": {"enabled": interference}}
+    rendered = by_key(objects(chart.render(values)))
+    data = rendered["ConfigMap", chart.NAMESPACE, "corewise-scheduler"]["data"]
+    parsed = read_configuration(data["scheduler.yaml"])
+    assert not parsed.problems
+    assert parsed.value is not None
+    assert (parsed.value.normalize_cpuset, parsed.value.interference is not None) == (True, interference)
+    deployment = rendered["Deployment", chart.NAMESPACE, "corewise-scheduler"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "--config=/etc/corewise/scheduler.yaml" in container["args"]
+    assert any(each.startswith("--prometheus=") for each in container["args"]) == interference
+
+
+def test_other_keys_of_schedulers_file_are_values() -> None:
+    schema = json.loads((chart.CHART / "values.schema.json").read_text())["properties"]
+    keys = schema["scheduler"]["properties"]["configuration"]["properties"]
+    assert {*keys, INTERFERENCE} == set(SCHEDULER_KEYS)
+
+
+def test_key_of_schedulers_file_given_twice_is_refused() -> None:
+    one = {"configuration": {"scoring": "MostAllocated"}}
+    with pytest.raises(helm_python.HelmRenderError) as refused:
+        chart.render({"scheduler": one, "interference": {**one, "enabled": True}})
+    assert "scoring is set in scheduler.configuration and in interference.config" in str(refused.value)
 
 
 def test_rules_and_dashboards_are_those_of_deploy() -> None:
@@ -371,6 +402,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"policies": {"resourceStatus": {"extraWriters": ["a'b"]}}}, "extraWriters/0"),
     ({"networkPolicy": {"callers": ["example.com"]}}, "'example.com' does not match pattern"),
     ({"interference": {"prometheusURL": "prometheus:9090"}}, "interference/prometheusURL"),
+    ({"scheduler": {"configuration": {"normalizeCPUSet": "yes"}}}, "got string, want boolean"),
+    ({"scheduler": {"configuration": {"normalizeCpuset": True}}}, "'normalizeCpuset' not allowed"),
 ]
 
 
