@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 import pytest
 from click.testing import CliRunner
 
+from corewise.amplification.annotations import read_ratios
 from corewise.cli import output
 from corewise.cli.errors import Failure
 from corewise.cli.options import cluster_options
 from corewise.cli.output import Form
 from corewise.views.explanation import Explanation, Line, Part
+from corewise.vocabulary.names import AMPLIFICATION_RATIO
 
 WHERE = ["--kubeconfig", "a file", "--context", "c"]
 NAMED = "--kubeconfig 'a file' --context c"
@@ -53,12 +57,56 @@ def said(text: str, *options: str) -> str:
         ),
         ("helm uninstall x -n y", "helm --kubeconfig 'a file' --kube-context c uninstall x -n y"),
         ("corewise agent runs on the node", "corewise agent runs on the node"),
+        ("kubectl -n kubectl get pods", f"kubectl {NAMED} -n kubectl get pods"),
+        ("kubectl delete pod kubectl -n own", f"kubectl {NAMED} delete pod kubectl -n own"),
+        ("pod a/kubectl get CPUs", "pod a/kubectl get CPUs"),
+        ("/opt/corewise nodes", "/opt/corewise nodes"),
+        (
+            "corewise config check 'my kubectl get/x' --cluster",
+            f"corewise config check 'my kubectl get/x' --cluster {NAMED}",
+        ),
+        ("the pods' kubectl get nodes' CPUs", f"the pods' kubectl {NAMED} get nodes' CPUs"),
     ],
 )
 def test_commands_get_the_options_of_the_call(text: str, shown: str) -> None:
     assert said(text, *WHERE) == shown
     assert said(shown, *WHERE) == shown
     assert said(text) == text
+
+
+@pytest.mark.parametrize("option", ["--kubeconfig", "--context", "--config-namespace"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/srv/my kubectl get/x",
+        "/srv/corewise nodes/x",
+        "/srv/corewise config check --cluster",
+        "/srv/helm uninstall x",
+        "/srv/it's kubectl get/x",
+        'a "kubectl get" x',
+        r"\kubectl get\1",
+    ],
+)
+def test_option_values_stay_as_given(option: str, value: str) -> None:
+    text = "kubectl get nodes; helm uninstall x -n y; corewise nodes; corewise config check - --cluster"
+    shown = said(text, option, value)
+    assert shown == said(text, option, "SAFE").replace("SAFE", shlex.quote(value))
+    assert said(shown, option, value) == shown
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "kubectl get pods",
+        '{"kubectl get pods": 2}',
+        '{"cpu": "kubectl get pods"}',
+        '{"cpu": "it\'s kubectl get pods' + " and more" * 9 + '"}',
+        '{"cpu": {"corewise nodes": "helm uninstall x"}}',
+    ],
+)
+def test_values_of_annotations_are_no_commands(annotation: str) -> None:
+    (finding,) = read_ratios(annotation, annotation=AMPLIFICATION_RATIO).findings
+    assert said(finding.message, *WHERE) == finding.message
 
 
 @pytest.mark.parametrize(

@@ -154,11 +154,12 @@ def _read_entry(resource: str, text: str, maximum: Ratio) -> Ratio | Reason:
 
 
 def _entry_finding(reason: Reason, annotation: str, resource: str, text: str, maximum: Ratio) -> Finding:
+    entry = resource if resource in AMPLIFIABLE else repr(resource)
     what = {
         Reason.AMPLIFICATION_RESOURCE_REFUSED: "only cpu and memory can be amplified; remove this entry",
-        Reason.AMPLIFICATION_RATIO_INVALID: f"{text[:_SHOWN]} is not a ratio; write a number such as 1.50",
+        Reason.AMPLIFICATION_RATIO_INVALID: f"{text[:_SHOWN]!r} is not a ratio; write a number such as 1.50",
     }.get(reason, f"{text[:_SHOWN]} is outside 1.00..{maximum}")
-    return Finding(reason, f"{annotation}: {resource}: {what}", resource)
+    return Finding(reason, f"{annotation}: {entry}: {what}", resource)
 
 
 def print_ratios(ratios: Ratios) -> str:

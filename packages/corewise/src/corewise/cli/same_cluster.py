@@ -2,7 +2,10 @@
 
 Views and reason codes name commands as they are for the kubeconfig's own context and the usual namespace of
 the ConfigMap. Whoever calls with ``--kubeconfig``, ``--context`` or ``--config-namespace`` gets them with the
-same options: messages, hints and explanations pass through :func:`for_same_cluster`.
+same options: messages, hints and explanations pass through :func:`for_same_cluster`, some of them twice.
+
+A message quotes what a user wrote, such as the value of an annotation, and a command quotes a path with a
+blank: a quoted text stays as it is.
 """
 
 from __future__ import annotations
@@ -14,17 +17,26 @@ import click
 from click.core import ParameterSource
 
 _GIVEN = "corewise.options of the cluster"
-_NOT_YET = r"\b(?! --(?:kubeconfig|context|config-namespace))"
-_KUBECTL = re.compile(
-    r"\bkubectl(?= (?:-n|annotate|apply|auth|cluster-info|delete|describe|drain|edit|get|label|patch|scale|"
-    r"set)\b)"
+_WORD = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
+_COMMAND = re.compile(
+    rf"""
+    (?<!\w)(?P<quote>['"]).*?(?P=quote)(?!\w)
+    | (?<![\w/.-])(?<!\ -n\ )(?:
+        kubectl(?=
+            (?:\ -n\ {_WORD})?
+            \ (?:annotate|apply|auth|cluster-info|delete|describe|drain|edit|get|label|patch|scale|set)
+            (?![\w/-])
+        )
+        | (?P<helm>helm)(?=\ uninstall\ )
+        | (?:
+            corewise\ (?P<view>nodes|top|uninstall|explain\ (?:node|pod|suppression|interference))
+            | corewise\ config\ (?P<config>check|starter|suggest)(?:\ {_WORD})??\ --cluster
+        )(?![\w/-]|\ --(?:kubeconfig|context|config-namespace)\b)
+    )
+    """,
+    re.VERBOSE,
 )
-_HELM = re.compile(r"\bhelm(?= uninstall )")
-_COREWISE = re.compile(
-    rf"\bcorewise (nodes|top|uninstall|explain (?:node|pod|suppression|interference))"
-    rf"{_NOT_YET}"
-)
-_CONFIG = re.compile(rf"\bcorewise config (check|starter|suggest)\b[^|;]*? --cluster{_NOT_YET}")
+"""A command that can have the options; or a quoted text, which is not searched for commands."""
 _TAKE_NAMESPACE = frozenset(
     {"nodes", "top", "uninstall", "explain node", "explain suppression", "check", "suggest"}
 )
@@ -54,8 +66,11 @@ def for_same_cluster(text: str) -> str:
     )
 
     def named(found: re.Match[str]) -> str:
-        return found[0] + cluster + (namespace if found[1] in _TAKE_NAMESPACE else "")
+        if found["quote"]:
+            return found[0]
+        if found["helm"]:
+            return found[0] + for_helm
+        takes_namespace = (found["view"] or found["config"]) in _TAKE_NAMESPACE
+        return found[0] + cluster + (namespace if takes_namespace else "")
 
-    text = _KUBECTL.sub(lambda found: found[0] + cluster, text)
-    text = _HELM.sub(lambda found: found[0] + for_helm, text)
-    return _CONFIG.sub(named, _COREWISE.sub(named, text))
+    return _COMMAND.sub(named, text)
