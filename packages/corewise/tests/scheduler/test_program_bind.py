@@ -298,12 +298,22 @@ async def test_unanswered_binding_keeps_entry_and_next_reuses_cpus(
 
 @asynccontextmanager
 async def too_slow(interrupted: Interrupted, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Hold the write of n1's ledger back until the block ends, and let the calls within it end early."""
-    go_on = asyncio.Event()
-    interrupted.before["PATCH /api/v1/nodes/n1/status"] = go_on.wait
+    """Hold the write of n1's ledger back until the block ends, and let the calls within it end early.
+
+    An attempt is over once it writes, and not before, however late it begins.
+    """
+    writing, go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        writing.set()
+        await go_on.wait()
+
+    interrupted.before["PATCH /api/v1/nodes/n1/status"] = hold
     with monkeypatch.context() as early:
         early.setattr(binding, "DEADLINE", 0.2)
+        early.setattr(binding, "_is_over", lambda _: writing.is_set())
         yield
+        await writing.wait()
     go_on.set()
 
 
