@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import os
 import platform
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import load_config
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODES
+from corewise.service.program import on_stop_signals
 from corewise.topology import CPUSet
 from corewise.vocabulary.errors import OperationalError
 from experiments.kubelet_rewrites.marks import Machine
@@ -135,7 +135,7 @@ async def examine(
 async def _run(kubeconfig: str, options: Options) -> Record:
     task = asyncio.current_task()
     if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        on_stop_signals(task.cancel)  # SIGINT, too: a shell's background job ignores it
     async with Client(load_config(kubeconfig)) as client:
         return await examine(client, options, say=lambda text: print(text, file=sys.stderr))
 

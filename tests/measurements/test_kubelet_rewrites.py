@@ -56,6 +56,8 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "experiments/kubelet_rewrites/data"
 PAGE = ROOT / "docs/operate/kubelet-rewrites.md"
 LENGTHS = Lengths(quiet=3.5, step=0.5)
+IN_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""Starts a program as a shell without job control does in the background: it ignores SIGINT."""
 REAL = layout_here(Version.V1, needs=("cpu", "cpuset"))
 KINDS = [
     "v1",
@@ -179,6 +181,7 @@ async def test_signalled_program_leaves_nothing_behind(
         named = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--node", NODE)
         placed = ("--cgroup-root", made.kubelet.cgroup_root, "--out", str(tmp_path / "record"))
         program = await asyncio.create_subprocess_exec(
+            *IN_BACKGROUND,
             *(sys.executable, "-m", "experiments.kubelet_rewrites", *named, *placed),
             stderr=asyncio.subprocess.PIPE,
             cwd=ROOT,

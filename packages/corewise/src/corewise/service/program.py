@@ -255,7 +255,7 @@ async def run_until_signal(
         return None
 
 
-def on_stop_signals(stop: Callable[[], None]) -> None:
+def on_stop_signals(stop: Callable[[], object]) -> None:
     """Have SIGINT and SIGTERM call ``stop`` instead of ending the process."""
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
