@@ -75,7 +75,10 @@ STREAMS = (PodStream(PLAIN, 0.2, 10.0, 500), PodStream(OWNER, 2.0, 30.0, 2000, "
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """The seconds during which everything runs, is away, and runs again."""
+    """The seconds during which everything runs, is away, and runs again.
+
+    The last phase ends once the pods that wait then are bound, two minutes later at the latest.
+    """
 
     before: float = 30.0
     away: float = 60.0
@@ -84,7 +87,7 @@ class Phases:
 
 @dataclass
 class Phase:
-    """The events of one phase.
+    """The events of one phase, which took ``seconds``.
 
     ``kubelet_writes`` and ``refused``: statuses with raw amounts that kubelets sent, and requests of theirs
     that failed. ``raw_seen``: states of nodes that had other CPU than the node's ratio and its owned CPUs
@@ -93,7 +96,7 @@ class Phase:
     """
 
     name: str
-    seconds: float
+    seconds: float = 0.0
     kubelet_writes: int = 0
     refused: int = 0
     raw_seen: int = 0
@@ -151,6 +154,13 @@ class Witness:
             self._pod_changed(None, pod)
         await created.bound.wait()
         await asyncio.sleep(stream.life)
+
+    async def until_bound(self, most: float) -> None:
+        """Wait until the pods that wait are bound, for ``most`` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most):
+                for each in [*self._created.values()]:
+                    await each.bound.wait()
 
     @property
     def waiting(self) -> int:
@@ -269,13 +279,10 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
                 progress("waiting until the policies alone do what webhooks did at first")
                 await policies_alone(cluster)
             witness = Witness(cluster)
-            async with running(
-                witness.nodes.run,
-                witness.pods.run,
-                *(_Source(cluster, witness, stream).run for stream in STREAMS),
-            ):
+            async with running(witness.nodes.run, witness.pods.run):
                 await witness.nodes.synced.wait()
-                return await _three_phases(phases, witness, corewise, cluster.kubelets.counters, progress)
+                async with running(*(_Source(cluster, witness, stream).run for stream in STREAMS)):
+                    return await _three_phases(phases, witness, corewise, cluster.kubelets.counters, progress)
 
 
 async def policies_alone(cluster: LocalCluster) -> None:
@@ -302,12 +309,17 @@ async def _three_phases(
 ) -> OutageReport:
     done: list[Phase] = []
 
-    async def let_pass(name: str, seconds: float) -> None:
+    now = asyncio.get_running_loop().time
+
+    async def let_pass(name: str, seconds: float, *, until_bound: bool = False) -> None:
         progress(f"{name}, for {seconds:g} s")
-        witness.phase = phase = Phase(name, seconds)
+        witness.phase = phase = Phase(name)
         done.append(phase)
-        writes, failures = counters.status_patches, counters.failures
+        writes, failures, began = counters.status_patches, counters.failures, now()
         await asyncio.sleep(seconds)
+        if until_bound:
+            await witness.until_bound(_SETTLE)
+        phase.seconds = now() - began
         phase.kubelet_writes, phase.refused = counters.status_patches - writes, counters.failures - failures
 
     await let_pass("all run", phases.before)
@@ -315,7 +327,7 @@ async def _three_phases(
     await corewise.kill()
     await let_pass("all killed", phases.away)
     await corewise.start()
-    await let_pass("all run again", phases.after)
+    await let_pass("all run again", phases.after, until_bound=True)
     corewise.check()
     return OutageReport(len(witness.nodes.items), corewise.names, tuple(done), witness.waiting)
 
