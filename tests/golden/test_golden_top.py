@@ -18,7 +18,7 @@ from rich.console import Console
 from textual.pilot import Pilot
 
 from cli.offline_world import CALM, REPORT, changed, labeled
-from cli.top_screen import HandmadeData, StoppedClock, node, pod, text_of
+from cli.top_screen import HandmadeData, StoppedClock, node, on_screen, pod, text_of
 from corewise.cli.top_app import TopApp
 from corewise.kube.config import load_config
 from corewise.views.offline_table import BARS
@@ -62,7 +62,7 @@ async def test_every_screen_is_what_it_was_or_wider(kubeconfig: Path, size: tupl
     settings = {"selector": "", "config_namespace": CONFIG_NAMESPACE, "bars": BARS}
     async with following(load_config(str(kubeconfig)), "nodes", **settings) as (data, follow):
         app = TopApp(data, "nodes", 3600.0, follow, StoppedClock())
-        async with app.run_test(size=size) as pilot:
+        async with on_screen(app, size) as pilot:
             for title, (keys, *complete) in SCREENS.items():
                 await pilot.press(*keys.split())
                 await until_shown(pilot, complete)
@@ -108,7 +108,7 @@ def cluster_of_the_picture() -> HandmadeData:
 
 async def test_documented_picture_matches_the_screen() -> None:
     app = cluster_of_the_picture().app("offline")
-    async with app.run_test(size=(120, 14)) as pilot:
+    async with on_screen(app, (120, 14)) as pilot:
         await pilot.press("down")
         await pilot.pause()
         console = Console(record=True, width=120, height=14, file=io.StringIO(), legacy_windows=False)

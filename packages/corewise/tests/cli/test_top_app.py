@@ -14,7 +14,7 @@ import pytest
 from textual.pilot import Pilot
 
 from cli.offline_world import CALM, REPORT, changed, labeled
-from cli.top_screen import HandmadeData, lines_of, node, pod, text_of
+from cli.top_screen import HandmadeData, lines_of, node, on_screen, pod, text_of
 from corewise.cli.top_app import TextScreen, TopApp
 from corewise.cli.top_table import RowTable
 from corewise.kube.client import Client
@@ -62,7 +62,7 @@ async def until_gone(pilot: Pilot[None], text: str) -> None:
 
 async def test_keys_and_a_click_change_the_table() -> None:
     app = HandmadeData(THREE, [pod("web", "a")]).app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         assert names(app) == ["a", "b", "c"]
         await pilot.press("2")
         assert names(app) == ["default/web"]
@@ -74,7 +74,7 @@ async def test_keys_and_a_click_change_the_table() -> None:
 
 async def test_figures_sort_largest_first_and_r_reverses() -> None:
     app = HandmadeData(THREE).app()
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with on_screen(app, (120, 24)) as pilot:
         await pilot.press(">", ">")
         assert names(app) == ["b", "c", "a"]
         assert "by RAW CPU" in text_of(app)
@@ -87,7 +87,7 @@ async def test_figures_sort_largest_first_and_r_reverses() -> None:
 
 async def test_clicking_a_title_sorts_and_clicking_again_reverses() -> None:
     app = HandmadeData(THREE).app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         at = lines_of(app)[1].index("SCHEDULABLE")
         await pilot.click(RowTable, offset=(at + 2, 0))
         assert names(app) == ["b", "c", "a"]
@@ -104,7 +104,7 @@ def test_unknown_figures_are_last_in_either_order() -> None:
 
 async def test_filter_applies_while_typed_and_sums_shown_rows() -> None:
     app = HandmadeData([node("alpha", 4), node("beta", 16), node("alpine", 8)]).app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         await pilot.press("/", "A", "l")
         assert names(app) == ["alpha", "alpine"]
         assert lines_of(app)[2].split()[:4] == ["*", "0", "models", "12"]
@@ -120,7 +120,7 @@ async def test_filter_applies_while_typed_and_sums_shown_rows() -> None:
 async def test_cursor_stays_on_its_row_while_data_change() -> None:
     data = HandmadeData([node(f"n{number:02}") for number in range(40)])
     app = data.app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         await pilot.press("end")
         assert chosen(app) == "n39"
         before = next(at for at, line in enumerate(lines_of(app)) if line.startswith("n39"))
@@ -138,7 +138,7 @@ async def test_cursor_stays_on_its_row_while_data_change() -> None:
 async def test_row_leaving_a_sorted_table_takes_cursor_along() -> None:
     data = HandmadeData(THREE)
     app = data.app()
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with on_screen(app, (120, 24)) as pilot:
         await pilot.press(">", ">", "home", "down")
         assert (names(app), chosen(app)) == (["b", "c", "a"], "c")
         data.put(node("c", 64))
@@ -148,7 +148,7 @@ async def test_row_leaving_a_sorted_table_takes_cursor_along() -> None:
 
 async def test_wider_terminal_shows_more_columns_and_nothing_wraps() -> None:
     app = HandmadeData(THREE).app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         assert "NORMALIZED" not in text_of(app)
         assert "columns left out (Enter shows all)" in text_of(app)
         await pilot.resize_terminal(*WIDE)
@@ -166,7 +166,7 @@ async def test_model_is_shortened_not_dropped_at_120_columns() -> None:
     data = HandmadeData([node("ip-10-0-23-114", 96, **labeled(REPORT))])
     data.put_facts("ip-10-0-23-114", model)
     app = data.app()
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with on_screen(app, (120, 24)) as pilot:
         head, _, row = lines_of(app)[1:4]
         assert "Xeon 8369B" in row
         assert "13.0 (13%)" in row
@@ -179,7 +179,7 @@ async def test_model_is_shortened_not_dropped_at_120_columns() -> None:
 async def test_usage_changes_a_row_without_assessing_its_node() -> None:
     data = HandmadeData(THREE)
     app = data.app()
-    async with app.run_test(size=(120, 24)) as pilot:
+    async with on_screen(app, (120, 24)) as pilot:
         built = data.built
         data.usages.take({"a": 3_000, "b": 4_000})
         app.take()
@@ -190,7 +190,7 @@ async def test_usage_changes_a_row_without_assessing_its_node() -> None:
 
 async def test_cursor_stays_visible_after_the_screen_shrinks() -> None:
     app = HandmadeData([node(f"n{number:02}") for number in range(40)]).app()
-    async with app.run_test(size=WIDE) as pilot:
+    async with on_screen(app, WIDE) as pilot:
         await pilot.press("end")
         await pilot.resize_terminal(*SMALL)
         await pilot.pause()
@@ -199,7 +199,7 @@ async def test_cursor_stays_visible_after_the_screen_shrinks() -> None:
 
 async def test_the_mouse_chooses_scrolls_and_opens() -> None:
     app = HandmadeData([node(f"n{number:02}") for number in range(40)]).app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         await pilot.click(RowTable, offset=(2, 5))
         assert chosen(app) == "n03"
         app.current.scroll_down(animate=False)
@@ -218,7 +218,7 @@ async def test_enter_explains_row_q_goes_back_then_quits() -> None:
 
     data.tables = {**data.tables, "nodes": replace(data.tables["nodes"], explain=explain)}
     app = data.app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         await pilot.press("down", "enter")
         await until_shown(pilot, "why b")
         assert "events: you may not read it" in text_of(app)
@@ -247,7 +247,7 @@ async def test_slow_api_server_freezes_nothing_and_back_cancels() -> None:
         explain = partial(read_node, Client(slow), config_namespace=CONFIG_NAMESPACE)
         data.tables = {**data.tables, "nodes": replace(data.tables["nodes"], explain=explain)}
         app = data.app()
-        async with asyncio.timeout(DEADLINE), app.run_test(size=SMALL) as pilot:
+        async with asyncio.timeout(DEADLINE), on_screen(app, SMALL) as pilot:
             await pilot.press("enter")
             await until_shown(pilot, "Reading the cluster ...")
             await asked.wait()
@@ -259,7 +259,7 @@ async def test_slow_api_server_freezes_nothing_and_back_cancels() -> None:
 
 async def test_unexplainable_row_is_reported_with_what_to_do(tmp_path: Path) -> None:
     app = HandmadeData(THREE).app()  # of a server that does not answer
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         await pilot.press("enter")
         await until_shown(pilot, "is the API server up")
 
@@ -267,7 +267,7 @@ async def test_unexplainable_row_is_reported_with_what_to_do(tmp_path: Path) -> 
 async def test_markup_in_names_is_literal_control_characters_hidden() -> None:
     strange = "[red]x[/red]"
     app = HandmadeData([node("[bold]n", 8), node("b\x1b[31m")], [pod(strange)]).app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         assert any(line.startswith("[bold]n ") for line in lines_of(app))
         assert any(line.startswith("b?[31m ") for line in lines_of(app))
         await pilot.press("2")
@@ -281,7 +281,7 @@ async def test_markup_in_names_is_literal_control_characters_hidden() -> None:
 async def test_nodes_offline_pods_show_severity_age_and_messages() -> None:
     data = HandmadeData([node("n1", **labeled(REPORT)), node("n2", **labeled(CALM)), node("off")])
     app = data.app("offline")
-    async with app.run_test(size=(160, 24)) as pilot:
+    async with on_screen(app, (160, 24)) as pilot:
         assert names(app) == ["n1", "n2"]
         assert "12s" in text_of(app)
         data.put(node("n2", **labeled(changed(CALM, time="2026-11-21T01:00:00Z"))))
@@ -322,7 +322,7 @@ async def test_forbidden_read_is_a_message_not_lost_connection() -> None:
     data = HandmadeData(THREE)
     data.nodes.last_error = Forbidden(Status(code=403, reason="Forbidden"))
     app = data.app()
-    async with app.run_test(size=SMALL):
+    async with on_screen(app, SMALL):
         assert "nodes: you may not read it" in text_of(app)
         assert "STALE" not in text_of(app)
 
@@ -330,7 +330,7 @@ async def test_forbidden_read_is_a_message_not_lost_connection() -> None:
 async def test_change_among_5000_nodes_redraws_only_what_changed() -> None:
     data = HandmadeData([node(f"n{number:04}", **labeled(CALM)) for number in range(5000)])
     app = data.app()
-    async with app.run_test(size=SMALL) as pilot:
+    async with on_screen(app, SMALL) as pilot:
         sheet, table = app.current.sheet, app.current
         assert data.built == 5000
         made = sheet.made
@@ -359,7 +359,7 @@ async def test_color_marks_severity_and_no_color_removes_it(
     if no_color:
         monkeypatch.setenv("NO_COLOR", no_color)
     app = HandmadeData([node("n1", **labeled(changed(CALM, state=OfferState.FROZEN)))]).app()
-    async with app.run_test(size=SMALL):
+    async with on_screen(app, SMALL):
         colors = {
             segment.style.color.name
             for strip in app.screen._compositor.render_strips()

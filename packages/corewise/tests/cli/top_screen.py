@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, cast
 
 import msgspec
 from rich.console import Console
+from textual.message import Message
+from textual.pilot import Pilot
 
 from cli.offline_world import NOW
 from corewise.cli.top_app import TopApp
@@ -42,6 +46,57 @@ def text_of(app: TopApp) -> str:
 
 def lines_of(app: TopApp) -> list[str]:
     return text_of(app).splitlines()
+
+
+class PatientPilot(Pilot[None]):
+    """Waits after each key, click and change of size until the application has nothing left to do.
+
+    Textual's own pilot waits until the process uses little CPU: so it does where other processes use it.
+    """
+
+    dispatched = 0
+    """The number of messages that the application has begun to process."""
+
+    def note(self, _message: Message) -> None:
+        self.dispatched += 1
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await super().press(key)
+            await self.settle()
+
+    async def pause(self, delay: float | None = None) -> None:
+        await super().pause(delay)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Send a marker through each queue, again and again, until none has met another message."""
+        app = self.app
+        while not app._exit:
+            pumps = [
+                app,
+                *(each for screen in app.screen_stack for each in screen.walk_children(with_self=True)),
+            ]
+            before, passed = self.dispatched, asyncio.Semaphore(0)
+            sent = sum(each.call_later(passed.release) for each in pumps)
+            for _ in range(sent):
+                await passed.acquire()
+            if app._resize_timer is not None:
+                app._check_resize()  # at once, as its timer does
+            for screen in app.screen_stack[-1:]:
+                screen._on_timer_update()
+            quiet = self.dispatched == before + sent and all(each._message_queue.empty() for each in pumps)
+            if quiet and all(worker.is_finished for worker in app.workers if worker.node is app):
+                return
+
+
+@asynccontextmanager
+async def on_screen(app: TopApp, size: tuple[int, int]) -> AsyncIterator[PatientPilot]:
+    """Run the application on a screen until the block ends."""
+    pilot = PatientPilot(app)
+    async with app.run_test(size=size, message_hook=pilot.note):
+        await pilot.settle()
+        yield pilot
 
 
 def node(name: str, cpus: int = 8, **metadata: Any) -> dict[str, Any]:
