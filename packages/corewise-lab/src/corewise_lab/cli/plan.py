@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from corewise.cli.choice import Choice
+from corewise.cli.choice import one_of
 from corewise.cli.completers import file_names, of_names
 from corewise.cli.config_file import AppliedPolicy, applied_policy, read_policy, read_present_policy
 from corewise.cli.errors import ExitCode
@@ -31,7 +31,6 @@ from corewise_lab.plan_inputs import plan_from_dump, plan_from_openb
 _NONE = "none"
 _SHOWN_PODS = 5
 _HUNDRED = 100
-SCORES = {each.value: each for each in Allocation}
 
 
 def _file_or_none(
@@ -71,9 +70,7 @@ def _file_or_none(
 )
 @click.option(
     "--score",
-    type=Choice(list(SCORES)),
-    default=Allocation.LEAST.value,
-    show_default=True,
+    **one_of(Allocation.LEAST),
     help="Prefer nodes with much left, or with little.",
 )
 @click.option(
@@ -108,7 +105,7 @@ def command(
     planned: list[Planned] = []
     for name, applied in policies:
         start = time.perf_counter()
-        outcome = plan(given, applied.configuration, SCORES[score], profiles, plugins)
+        outcome = plan(given, applied.configuration, Allocation(score), profiles, plugins)
         planned.append(Planned(name, outcome, time.perf_counter() - start))
     difference = compare(planned[0].outcome, planned[1].outcome) if len(planned) > 1 else None
 

@@ -24,7 +24,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from corewise.cli import files
-from corewise.cli.choice import Choice
+from corewise.cli.choice import one_of
 from corewise.cli.completers import of_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import EXISTING_FOLDER, FILE
@@ -120,9 +120,7 @@ def _agents(
 
 COMPAT = click.option(
     "--compat",
-    type=Choice([each.value for each in Compat]),
-    default=Compat.SPEC.value,
-    show_default=True,
+    **one_of(Compat.SPEC),
     callback=lambda _context, _parameter, value: Compat(value),
     help="Follow the specification, or what Nova finally shipped where the two differ.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 import click
@@ -25,3 +26,9 @@ class Choice(click.Choice[str]):
         if not near:
             return said
         return f"{said} Did you mean {' or '.join(map(repr, near))}?"
+
+
+def one_of(default: Enum) -> dict[str, Any]:
+    """Return the arguments of an option whose words are the values of an enumeration."""
+    words = [each.value for each in type(default)]
+    return {"type": Choice(words), "default": default.value, "show_default": True}

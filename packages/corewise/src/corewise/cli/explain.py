@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from corewise.cli import output
-from corewise.cli.choice import Choice
+from corewise.cli.choice import Choice, one_of
 from corewise.cli.completers import node_names, pod_names
 from corewise.cli.dump_client import client_of, from_option
 from corewise.cli.explain_interference import interference_command
@@ -90,9 +90,7 @@ def reason_command(code: str, form: Form) -> None:
 @click.option("--file", type=FILE, help="A manifest: show how the webhooks would change this pod.")
 @click.option(
     "--offline-pods",
-    type=Choice([each.value for each in OfflinePods]),
-    default=OfflinePods.TRANSLATE.value,
-    show_default=True,
+    **one_of(OfflinePods.TRANSLATE),
     help="With --file: the manager's option of this name.",
 )
 @click.option(

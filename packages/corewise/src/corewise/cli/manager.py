@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from corewise.amplification.policy import amplification_policy, static_policy
-from corewise.cli.choice import Choice
+from corewise.cli.choice import one_of
 from corewise.cli.options import (
     ADDRESS,
     LEADER_ELECT,
@@ -92,30 +92,22 @@ LARGEST = click.option(
 @LARGEST
 @click.option(
     "--amplify-by",
-    type=Choice([each.value for each in AmplifyBy]),
-    default=AmplifyBy.AUTO.value,
-    show_default=True,
+    **one_of(AmplifyBy.AUTO),
     help="What amplifies nodes: auto is the policy where the API server serves MutatingAdmissionPolicies.",
 )
 @click.option(
     "--node-status-failure-policy",
-    type=Choice([each.value for each in FailurePolicy]),
-    default=FailurePolicy.FAIL.value,
-    show_default=True,
+    **one_of(FailurePolicy.FAIL),
     help="While the webhook is unavailable, Fail refuses amplified nodes' status, Ignore lets it be raw.",
 )
 @click.option(
     "--offline-pods",
-    type=Choice([each.value for each in OfflinePods]),
-    default=OfflinePods.TRANSLATE.value,
-    show_default=True,
+    **one_of(OfflinePods.TRANSLATE),
     help="What to do with new offline pods that ask for cpu or memory instead of batch resources.",
 )
 @click.option(
     "--pod-failure-policy",
-    type=Choice([each.value for each in FailurePolicy]),
-    default=FailurePolicy.IGNORE.value,
-    show_default=True,
+    **one_of(FailurePolicy.IGNORE),
     help="While no manager answers, Ignore leaves new offline pods as written, Fail refuses them.",
 )
 @click.option(

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from corewise.cli.choice import Choice
+from corewise.cli.choice import Choice, one_of
 from corewise.cli.completers import context_names
 from corewise.cli.files import TEXT_FILE
 from corewise.cli.same_cluster import remember
@@ -145,9 +145,7 @@ METRICS_LISTEN = click.option(
 LOG_OPTIONS = together(
     click.option(
         "--log-format",
-        type=Choice([f.value for f in LogFormat]),
-        default="text",
-        show_default=True,
+        **one_of(LogFormat.TEXT),
         help="Format of the log, which goes to stderr.",
     ),
     click.option("-v", "--verbose", is_flag=True, help="Log more."),

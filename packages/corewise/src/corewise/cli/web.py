@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-from corewise.cli.choice import Choice
+from corewise.cli.choice import Choice, one_of
 from corewise.cli.extensions import part
 from corewise.cli.files import TEXT_FILE
 from corewise.cli.options import (
@@ -89,9 +89,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 )
 @click.option(
     "--preset",
-    type=Choice([each.value for each in Preset]),
-    default=Preset.COREWISE.value,
-    show_default=True,
+    **one_of(Preset.COREWISE),
     help="The exporter whose series Prometheus has.",
 )
 @METRICS_LISTEN
