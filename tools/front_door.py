@@ -3,7 +3,7 @@
     python3 -m tools.front_door
 
 Run it in a fresh clone, before anything of development is installed: it begins with README's first command,
-which makes the virtual environment. Clusters wait most of the time, so two rows of steps run side by side. It
+which makes the virtual environment. Clusters wait most of the time, so rows of steps run side by side. It
 needs Python and make; what needs kubectl is left out where there is none of 1.31 or newer. What a step prints
 is shown if it fails; the last line says how long each took.
 """
@@ -75,7 +75,6 @@ STAGES = (
             Step(f"{_COREWISE} up --state {{work}}/state --for 5s", (_STORY,)),
             Step(f"{_COREWISE} up --state {{work}}/state --for 5s", ("corewise was on from the start",)),
             Step(f"{_COREWISE} up --for 5s -o json | python3 -m json.tool", ('"spread": {',)),
-            Step(_WHEELS),
         ),
         (
             Step(SECOND_TERMINAL, ("genoa-0", "normalization ratio"), by_kubectl=True),
@@ -87,20 +86,21 @@ STAGES = (
             ),
             *(Step(str(page), by_kubectl=True) for page in PAGES[:2]),
         ),
+        (
+            # corewise alone, then with the lab: commands of a distribution are there once it is installed.
+            Step(_WHEELS),
+            Step(_ALONE),
+            Step("cd {work} && venv/bin/corewise topology", ("Shape:",)),
+            Step("cd {work} && ! venv/bin/corewise up 2>&1", ("corewise up is part of corewise-lab",)),
+            Step("{work}/venv/bin/pip install --quiet {work}/dist/{kubedouble,corewise_lab}-*.whl"),
+            Step("cd {work} && venv/bin/corewise up --for 5s", (_STORY,)),
+        ),
     ),
     (
         (
             Step("make openstack"),
             Step(f"{_COREWISE} up --scenario openstack --for 1s", ("Where the guests went",)),
             Step(str(PAGES[2])),
-        ),
-        (
-            # corewise alone, then with the lab: commands of a distribution are there once it is installed.
-            Step(_ALONE),
-            Step("cd {work} && venv/bin/corewise topology", ("Shape:",)),
-            Step("cd {work} && ! venv/bin/corewise up 2>&1", ("corewise up is part of corewise-lab",)),
-            Step("{work}/venv/bin/pip install --quiet {work}/dist/{kubedouble,corewise_lab}-*.whl"),
-            Step("cd {work} && venv/bin/corewise up --for 5s", (_STORY,)),
         ),
     ),
     ((Step("git diff --exit-code"),),),
