@@ -92,6 +92,9 @@ class Tree:
         self._add(root, None)
         self.index = {cgroup.path: index for index, cgroup in enumerate(self.cgroups)}
         self.leaves = tuple(index for index, below in enumerate(self.children) if not below)
+        self.groups = tuple((index, below) for index, below in enumerate(self.children) if below)
+        """Those with children, and their children; parents first."""
+        self.quotas = tuple(cgroup.quota for cgroup in self.cgroups)
         self.pools = tuple(self._pools(cpus))
 
     def reach(self, leaf: int) -> float:
@@ -125,44 +128,37 @@ def added(one: Sequence[float], other: Sequence[float]) -> list[float]:
     return [a + b for a, b in zip(one, other, strict=True)]
 
 
-def divide_pool(
-    tree: Tree, pool: Pool, wants: Mapping[int, float], used: Sequence[float] | None = None
-) -> list[float]:
-    """Divide one pool's CPUs. ``used`` are the parts of the cgroups' quotas already used elsewhere."""
-    caps = _caps(tree, wants, used)[0]
-    time = [0.0] * len(caps)
-    time[0] = min(float(pool.size), caps[0])
-    for index, below in enumerate(tree.children):
-        if not below:
-            continue
-        wanted = [caps[child] for child in below]
-        if sum(wanted) > time[index]:
-            wanted = water_fill(wanted, [tree.cgroups[child].weight for child in below], time[index])
-        for child, share in zip(below, wanted, strict=True):
-            time[child] = share
+def divide_pool(tree: Tree, pool: Pool, wants: Mapping[int, float], quotas: Sequence[float]) -> list[float]:
+    """Divide one pool's CPUs. ``quotas`` are what other pools have left of the cgroups' quotas."""
+    time, raw = _caps(tree, wants, quotas)  # a child has its cap, unless its parent has less than all caps
+    time[0] = min(float(pool.size), time[0])
+    for index, below in tree.groups:
+        if raw[index] > time[index]:
+            weights = [tree.cgroups[child].weight for child in below]
+            shares = water_fill([time[child] for child in below], weights, time[index])
+            for child, share in zip(below, shares, strict=True):
+                time[child] = share
     return time
 
 
 def refused(tree: Tree, wants: Mapping[int, float], time: Sequence[float]) -> list[float]:
     """Return the CPU time denied by quotas, given the leaves' ``wants`` and the ``time`` used."""
-    raw = _caps(tree, wants, None)[1]
+    _, raw = _caps(tree, wants, tree.quotas)
     return [
-        wanted - cgroup.quota if wanted > cgroup.quota and had >= cgroup.quota * (1 - _LEAST) else 0.0
-        for cgroup, had, wanted in zip(tree.cgroups, time, raw, strict=True)
+        wanted - quota if wanted > quota and had >= quota * (1 - _LEAST) else 0.0
+        for quota, had, wanted in zip(tree.quotas, time, raw, strict=True)
     ]
 
 
-def _caps(
-    tree: Tree, wants: Mapping[int, float], used: Sequence[float] | None
-) -> tuple[list[float], list[float]]:
+def _caps(tree: Tree, wants: Mapping[int, float], quotas: Sequence[float]) -> tuple[list[float], list[float]]:
     """Return the CPU that each cgroup can use, and the CPU it could use without a quota of its own."""
-    count = len(tree.cgroups)
-    raw, caps = [0.0] * count, [0.0] * count
-    for index in range(count - 1, -1, -1):
-        below = tree.children[index]
-        raw[index] = sum([caps[child] for child in below]) if below else wants.get(index, 0.0)
-        quota = tree.cgroups[index].quota - (used[index] if used else 0.0)
-        caps[index] = max(0.0, min(raw[index], quota))
+    raw = [0.0] * len(quotas)
+    for leaf, wanted in wants.items():
+        raw[leaf] = wanted
+    caps = list(map(min, raw, quotas))
+    for index, below in reversed(tree.groups):
+        raw[index] = wanted = sum([caps[child] for child in below])
+        caps[index] = min(wanted, quotas[index])
     return caps, raw
 
 

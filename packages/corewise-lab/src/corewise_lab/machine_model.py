@@ -141,11 +141,13 @@ def _settled(
     crosses it once.
     """
     size = float(pool.size)
+    asked = [(leaf, demand.get(leaf, 0.0)) for leaf in pool.leaves]
+    quotas = [max(0.0, quota - spent) for quota, spent in zip(tree.quotas, used, strict=True)]
 
     def excess(busy: float) -> tuple[float, list[float]]:
         speed = threads.speed(busy / size)
-        wants = {leaf: min(size, demand.get(leaf, 0.0) / speed) for leaf in pool.leaves}
-        time = divide_pool(tree, pool, wants, used)
+        wants = {leaf: min(size, compute / speed) for leaf, compute in asked}
+        time = divide_pool(tree, pool, wants, quotas)
         return time[0] - busy, time
 
     least, time = excess(0.0)
