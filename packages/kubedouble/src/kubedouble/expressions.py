@@ -209,9 +209,10 @@ class Scope:
                 f"must evaluate to {result} but got {compiled.return_type().name().lower()}"
             )
         checked = read_compiled(compiled.serialize())
-        names = _check(checked, of_patches=result == PATCHES)
+        nodes = list(_nodes(checked.expr))
+        names = _check(nodes, checked.types, of_patches=result == PATCHES)
         used = frozenset(name for name in types if name in names)
-        for node in _nodes(checked.expr):
+        for node in nodes:
             if node.call_expr.function == "matches":
                 node.call_expr.function = MATCHES
         program = _evaluator().deserialize(write_compiled(checked))
@@ -250,23 +251,23 @@ def _extensions(quantity: Any, *, of_patches: bool) -> list[Any]:
     return [ext_strings.ExtStrings(), ext_optional.ExtOptional(), functions(quantity, of_patches=of_patches)]
 
 
-def _check(compiled: Any, *, of_patches: bool) -> frozenset[str]:
+def _check(nodes: Iterable[Any], types: Mapping[int, Any], *, of_patches: bool) -> frozenset[str]:
     """Refuse expressions that Kubernetes, but not the library, would refuse; return the names used."""
     names: set[str] = set()
-    for node in _nodes(compiled.expr):
+    for node in nodes:
         if node.HasField("ident_expr"):
             names.add(node.ident_expr.name)
         if node.HasField("call_expr"):
-            _check_call(node.call_expr, compiled.types)
+            _check_call(node.call_expr, types)
         if node.HasField("list_expr"):
-            _check_alike(node.list_expr.elements, compiled.types)
+            _check_alike(node.list_expr.elements, types)
         if node.HasField("struct_expr"):
             struct = node.struct_expr
             if struct.message_name and not (of_patches and struct.message_name == PATCH):
                 raise CompilationError(f"compilation failed: undeclared reference to '{struct.message_name}'")
             if not struct.message_name:
-                _check_alike([entry.map_key for entry in struct.entries], compiled.types)
-                _check_alike([entry.value for entry in struct.entries], compiled.types)
+                _check_alike([entry.map_key for entry in struct.entries], types)
+                _check_alike([entry.value for entry in struct.entries], types)
     return frozenset(names)
 
 
@@ -295,10 +296,15 @@ def _check_call(call: Any, types: Mapping[int, Any]) -> None:
 
 def _check_literal(form: str, function: str, text: str) -> None:
     """Refuse a literal that the function does not take."""
-    literal = cel.NewEnv(variables={"text": cel.Type.STRING}).compile(form.format("text"))
-    result = literal.eval(data={"text": text})
+    result = _call(form).eval(data={"text": text})
     if result.type() == cel.Type.ERROR:
         raise CompilationError(f"compilation failed: invalid {function} argument: {result.value()}")
+
+
+@cache
+def _call(form: str) -> Any:
+    """Compile the call of a function with a text as its argument."""
+    return cel.NewEnv(variables={"text": cel.Type.STRING}).compile(form.format("text"))
 
 
 def _check_alike(elements: Any, types: Mapping[int, Any]) -> None:

@@ -14,6 +14,7 @@ import pytest
 from admission_objects import ADMIN, Objects, named, write
 from kubedouble import LocalAPIServer, expressions, serve
 from kubedouble.admission import Admission
+from kubedouble.admission_policies import Policies
 from kubedouble.errors import StatusError
 from kubedouble.schema.kinds import builtin_schema
 from kubedouble.schema.validation import problems
@@ -46,6 +47,11 @@ def refusing(name: str = "no", **spec: Any) -> dict[str, Any]:
         **spec,
     }
     return named(name, spec=body)
+
+
+def newer(policy: dict[str, Any]) -> dict[str, Any]:
+    """Return a policy with a later version."""
+    return {**policy, "metadata": {**policy["metadata"], "resourceVersion": "2"}}
 
 
 def bound(policy: str = "no", **spec: Any) -> dict[str, Any]:
@@ -130,6 +136,25 @@ def test_changed_policy_or_binding_counts_from_next_write() -> None:
     objects.objects[BINDINGS] = [{**bound(validationActions=["Audit"])}]
     objects.objects[BINDINGS][0]["metadata"]["resourceVersion"] = "2"
     assert policies.validate(attributes, named("web"), None) == []
+
+
+def test_policy_is_compiled_once_for_each_spec() -> None:
+    compiled: list[str] = []
+    first, second = refusing("a"), refusing("b")
+    objects = world(first, second, bindings=[bound("a")])
+    policies = Policies(objects, POLICIES, BINDINGS, lambda spec: compiled.append(spec["failurePolicy"]))
+    attributes = write(ADMIN, "CREATE", "pods", "web", namespace="team")
+
+    def concerned() -> list[str]:
+        return [policy.name for policy, _ in policies.concerned(attributes, named("web"), None)]
+
+    assert (concerned(), compiled) == (["a"], ["Fail"])
+    objects.objects[BINDINGS].append(bound("b"))
+    assert (concerned(), compiled) == (["a", "b"], ["Fail", "Fail"])
+    objects.objects[POLICIES][0] = newer(refusing("a"))
+    assert (concerned(), compiled) == (["a", "b"], ["Fail", "Fail"])
+    objects.objects[POLICIES][1] = newer(refusing("b", failurePolicy="Ignore"))
+    assert (concerned(), compiled) == (["a", "b"], ["Fail", "Fail", "Ignore"])
 
 
 def test_no_policy_keeps_anyone_from_removing_a_policy() -> None:
