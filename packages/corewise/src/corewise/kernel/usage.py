@@ -102,13 +102,15 @@ def busy_time(stat: str) -> BusyTime:
     """Return the used CPU time of a text like /proc/stat.
 
     Raises:
-        ValueError: if has no line for all CPUs together, or none for any.
+        ValueError: if it has no line for all CPUs together, or none for any.
     """
-    match = _NODE.search(stat)
+    match, cpus = _NODE.search(stat), len(_CPU.findall(stat))
     if match is None:
         raise ValueError("has no line for all CPUs together")
+    if not cpus:
+        raise ValueError("has no line for any CPU")
     ticks = [int(each) for each in match[1].split()]
-    return BusyTime(sum(ticks[index] for index in _USED) * _TICK, len(cpu_times(stat)))
+    return BusyTime(sum(ticks[index] for index in _USED) * _TICK, cpus)
 
 
 def busy_share(before: Mapping[int, CPUTime], after: Mapping[int, CPUTime], cpus: CPUSet) -> int:
