@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from corewise.quantities import Bytes
-from corewise.views.cluster_report import ClusterReport
 from corewise_lab.agents import WINDOW
 from corewise_lab.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
 from corewise_lab.node_memory import MemoryState, mean, summary
+
+if TYPE_CHECKING:
+    from corewise.views.cluster_report import ClusterReport
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from corewise.amplification.policy import NAME as AMPLIFICATION
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -22,8 +22,6 @@ from corewise.kube.errors import KubeError
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.marking import NAME as INTERFERENCE
 from corewise.scheduler.policy import NAME as OWNED_CPUS
-from corewise.views.cluster_reading import read_report
-from corewise.views.cluster_report import ClusterReport
 from corewise.views.text import count
 from corewise.vocabulary.errors import first_error
 from corewise.vocabulary.names import CONFIG_NAMESPACE
@@ -37,6 +35,9 @@ from corewise_lab.metrics_server import metrics_server
 from corewise_lab.node_memory import MemoryState, MemorySummary, summary
 from corewise_lab.plan import Plan
 from corewise_lab.report import Measurement, Rest, RunReport
+
+if TYPE_CHECKING:
+    from corewise.views.cluster_report import ClusterReport
 
 _SETTLE_SECONDS = 120.0
 _SHORTEST_REST = 0.5
@@ -228,6 +229,8 @@ class _Run:
         )
 
     async def _read_cluster(self) -> ClusterReport:
+        from corewise.views.cluster_reading import read_report  # noqa: PLC0415 - slow to import, few want it
+
         source = f"local cluster, {self.options.plan.source}"
         self.listener.progress("counting the machines saved: all pods are placed again, twice")
         return await read_report(self.cluster.client, CONFIG_NAMESPACE, source, SYSTEM_CLOCK.now())

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -21,10 +22,8 @@ from corewise.cli.extensions import not_installed
 from corewise.cli.files import FILE, FOLDER, make_folder
 from corewise.cli.options import duration, examples
 from corewise.cli.output import Form, option, say
-from corewise.cli.report import HTML, MARKDOWN, rendered
 from corewise.kube.errors import KubeError
 from corewise.service.program import on_stop_signals
-from corewise.views.cluster_report import ClusterReport
 from corewise_lab.cli.report import Teller, print_report, refuse_unsound
 from corewise_lab.cli.story import worths
 from corewise_lab.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
@@ -34,6 +33,9 @@ from corewise_lab.plan import Plan, check_config
 from corewise_lab.report import RunReport
 from corewise_lab.run import RunOptions, run
 from corewise_lab.scenario import BUILTIN, load_scenario, scenario_descriptions
+
+if TYPE_CHECKING:
+    from corewise.views.cluster_report import ClusterReport
 
 _INTERRUPTED = 130
 _MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
@@ -226,6 +228,8 @@ def _check_writable(file: Path) -> None:
 
 def _write_page(file: Path, report: RunReport, read: ClusterReport) -> None:
     """Write the page of a run: the worths are those that it has measured."""
+    from corewise.cli.report import HTML, MARKDOWN, rendered  # noqa: PLC0415 - slow to import, and few want it
+
     off, on, _ = worths(report)
     form = MARKDOWN if file.suffix == ".md" else HTML
     try:
