@@ -157,8 +157,11 @@ class AgentFleet:
         controller.configure(settings.oversubscription(labels), settings.suppression(labels))
         controller.observe(labels, raw_allocatable(seen), agent.local.ratio)
         agent.last = controller.tick(now, time.time(), agent.pods.values())
-        agent.local.cgroups.close()
         return agent.last
+
+    def close(self, node: str) -> None:
+        """Close the cgroups that a node's agent has open; the next look opens them again."""
+        self._agents[node].local.cgroups.close()
 
     def interval(self, node: str) -> float:
         """Return the seconds between two looks."""
@@ -322,6 +325,7 @@ class NodeSimulations:
             found[name] = of_account(running.simulation.account, running.offers)
             if on:
                 self._running[name] = running
+                self._agents.close(name)
                 await self._agents.publish(name)
         return found
 
@@ -354,6 +358,7 @@ class NodeSimulations:
             running.pods = _identities(pods)
         running.offers.clear()
         await self._advance(running, SPEED_UP * _PERIOD)
+        self._agents.close(name)
         await self._agents.publish(name)
 
     def _chosen(self, pods: PodsByNode) -> list[str]:
