@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from corewise.vocabulary.findings import Finding
@@ -93,6 +94,13 @@ class World:
         if self._read is None or self._read[0] != now:
             self._read = now, hosts_in(self.folder, self.compat)
         return self._read[1]
+
+    def copied(self, folder: Path) -> Self:
+        """Return another world with the same hosts, whose files are copies of these."""
+        made = type(self)(folder, self.client)
+        shutil.copytree(self.folder, made.folder, dirs_exist_ok=True)
+        made.providers = dict(self.providers)
+        return made
 
     def on_kill(self) -> None:
         """Do as the kernel does with a process that is killed."""

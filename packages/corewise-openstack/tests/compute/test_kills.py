@@ -27,7 +27,7 @@ from corewise_openstack.compute.program import run_pass
 from corewise_openstack.openstack.errors import PlacementError
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.vocabulary.placement import PCPU
-from placement_world import client_of_placement, emptied
+from placement_world import SavedPlacement, client_of_placement, emptied
 
 UPGRADED = {"cpu_dedicated_set": "0-11", "cpu_shared_set": "12-23"}
 Command = Callable[[World, PlacementClient], object]
@@ -125,18 +125,25 @@ ENDS: dict[str, tuple[Command, set[int]]] = {
 }
 
 
+def hosts_below(folder: Path) -> Path:
+    hosts = folder / "hosts"
+    hosts.mkdir(parents=True)
+    return hosts
+
+
 @pytest.mark.parametrize("what", ENDS)
 def test_whatever_is_killed_is_finished_by_repeating_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     command, left = ENDS[what]
+    before = World(hosts_below(tmp_path / "before"), emptied(client_of_placement()))
+    Upgrade(before)
+    placement = SavedPlacement()
     steps, killed = 0, True
     while killed:
         steps += 1
-        folder = tmp_path / str(steps) / "hosts"
-        folder.mkdir(parents=True)
-        world = World(folder, emptied(client_of_placement()))
-        Upgrade(world)
+        placement.restore()
+        world = before.copied(hosts_below(tmp_path / str(steps)))
         killed = False
         with killed_in(steps, monkeypatch) as client:
             try:

@@ -32,7 +32,7 @@ from corewise_openstack.openstack.errors import PlacementDown
 from corewise_openstack.openstack.libvirt_xml import Domain
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.vocabulary.placement import MEMORY_MB, MIGRATION, PCPU, VCPU
-from placement_world import client_of_placement, emptied
+from placement_world import SavedPlacement, client_of_placement, emptied
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 GUEST, MOVE = guest(1), guest(77)
@@ -46,12 +46,17 @@ class Killed(BaseException):
 class Stage:
     """Two hosts, a guest of four CPUs on the first, and whoever moves it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, first: Placed) -> None:
         self.world = world
+        self.first = first
+
+    @classmethod
+    def on(cls, world: World) -> Stage:
         world.host("a")
-        self.first = world.scheduler().schedule(*wanted(1, request(4, DEDICATED)))
-        assert isinstance(self.first, Placed)
+        first = world.scheduler().schedule(*wanted(1, request(4, DEDICATED)))
+        assert isinstance(first, Placed)
         world.host("b")
+        return cls(world, first)
 
     def mover(self, client: PlacementClient | None = None, **more: Any) -> GuestMover:
         offers = PlacementOffers(client or self.world.client, patience=IMPATIENT)
@@ -90,7 +95,7 @@ class Stage:
 
 @pytest.fixture
 def stage(world: World) -> Stage:
-    return Stage(world)
+    return Stage.on(world)
 
 
 def to_b(stage: Stage, client: PlacementClient | None = None) -> object:
@@ -176,7 +181,6 @@ def ended(stage: Stage, begin: Command, *, at: str) -> None:
     assert record.move is None
     assert record.flavor == ("f" if before or begin is to_b else "larger")
     if before:
-        assert isinstance(stage.first, Placed)
         assert record.pins == stage.first.record.pins
     stage.check_agreement()
 
@@ -198,6 +202,11 @@ def test_a_move_ends_confirmed_or_as_it_was(stage: Stage, begin: Command, ending
         ending(stage)
 
 
+def empty_folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
 def every_kill(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -205,17 +214,19 @@ def every_kill(
     prepare: Command | None = None,
     kind: type[World] = World,
 ) -> Iterator[Stage]:
-    """Yield a new stage for each step after which the command can be killed."""
+    """Yield a new stage for each step after which the command can be killed; all begin the same."""
+    before = Stage.on(kind(empty_folder(folder / "before"), emptied(client_of_placement())))
+    if prepare is not None:
+        prepare(before)
+    before.world.end()
+    placement = SavedPlacement()
     steps = 0
     killed = True
     while killed:
         steps += 1
-        own = folder / str(steps)
-        own.mkdir()
-        world = kind(own, emptied(client_of_placement()))
-        stage = Stage(world)
-        if prepare is not None:
-            prepare(stage)
+        placement.restore()
+        world = before.world.copied(empty_folder(folder / str(steps)))
+        stage = Stage(world, before.first)
         killed = kills(stage, command, monkeypatch, steps)
         stage.check()
         if killed:

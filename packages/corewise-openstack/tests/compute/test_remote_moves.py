@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import msgspec
 import pytest
@@ -60,6 +61,7 @@ class FarWorld(World):
     def __init__(self, folder: Path, client: PlacementClient) -> None:
         super().__init__(folder / "hosts", client)
         self.folder.mkdir()
+        self._shapes: dict[str, tuple[Mapping[str, str], Mapping[str, int]]] = {}
         self.certificates = Certificates(folder)
         self.agents: dict[str, Running] = {}
         self._ends = ExitStack()
@@ -68,9 +70,19 @@ class FarWorld(World):
     def host(self, name: str, options: Mapping[str, str] = DOCUMENT, **shape: int) -> None:
         put_host(self.folder, name, options, **shape)
         self.providers[name] = report(self.client, hosts_in(self.folder).known[name])
+        self._run(name, options, shape)
+
+    def _run(self, name: str, options: Mapping[str, str], shape: Mapping[str, int]) -> None:
+        self._shapes[name] = options, shape
         own = agent_options(self.certificates, name, options, **shape)
         self.agents[name] = self._ends.enter_context(running(self.certificates, own))
         self._known = None
+
+    def copied(self, folder: Path) -> Self:
+        made = super().copied(folder)
+        for name, (options, shape) in self._shapes.items():
+            made._run(name, options, shape)
+        return made
 
     @property
     def hosts(self) -> Hosts:
@@ -95,7 +107,7 @@ class FarWorld(World):
 def far(tmp_path: Path, client: PlacementClient) -> Iterator[Stage]:
     world = FarWorld(tmp_path, client)
     try:
-        yield Stage(world)
+        yield Stage.on(world)
     finally:
         world.end()
 
