@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from corewise.amplification import (
     NodeAmounts,
@@ -54,6 +54,8 @@ from corewise.vocabulary.reasons import Reason
 
 Cells: TypeAlias = tuple[int, ...]
 """The four amounts of a node, in the order of CELLS."""
+Annotations: TypeAlias = tuple[tuple[str, str], ...]
+"""The annotations of a node, in the order of their names."""
 
 MACHINE: Final[Cells] = (8000, 32_000_000_000, 7910, 31_000_000_007)
 KNOWLEDGE: Final = (*RECORD, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
@@ -72,7 +74,7 @@ class World:
     status: Cells = MACHINE
     view: Cells = MACHINE
     past: tuple[Cells, ...] = ()
-    annotations: tuple[tuple[str, str], ...] = ()
+    annotations: Annotations = ()
     stored_generation: str = ""
     webhook: bool = True
     amplify_capacity: bool = True
@@ -133,7 +135,8 @@ def write_status(
     """
     final, notes = new, world.notes
     if world.webhook:
-        final, notes = _admitted(world, new, by_kubelet=by_kubelet)
+        final, pairs = admitted(world.status, new, world.annotations, world.stored_generation, by_kubelet)
+        notes = dict(pairs)
     changed = {i for i, old in enumerate(world.status) if foreign and old not in {new[i], final[i]}}
     changed -= _protected(world) if world.webhook else set()
     cleared = {i for i in stated if _is_settled_by(new, final, i, notes)}
@@ -156,9 +159,12 @@ def _is_settled_by(stated: Cells, final: Cells, cell: int, notes: Mapping[str, s
     return (stated[cell], final[cell]) == (known.raw, known.applied)
 
 
-def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dict[str, str]]:
-    generation = world.stored_generation
-    write = StatusWrite(amounts(new), amounts(world.status), world.notes, by_kubelet, generation)
+def admitted(
+    status: Cells, new: Cells, annotations: Annotations, generation: str, by_kubelet: bool
+) -> tuple[Cells, Annotations]:
+    """Return what is stored of a write that the webhook sees."""
+    before = dict(annotations)
+    write = StatusWrite(amounts(new), amounts(status), before, by_kubelet, generation)
     verdict = decide_status(write)
     changes: Mapping[StatusField, Mapping[str, Quantity | None]] = {
         "capacity": verdict.capacity,
@@ -170,16 +176,16 @@ def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dic
         assert amount is not None
         final.append(_count(resource, amount))
     if verdict.put_back:
-        assert tuple(final) == world.status != new
+        assert tuple(final) == status != new
         assert not verdict.annotations
-    notes = edited(world.notes, verdict.annotations)
+    notes = edited(before, verdict.annotations)
     stored = amounts(tuple(final))
     # A webhook behind the policy has nothing left to do in this write, and no one in the next.
-    behind = StatusWrite(stored, amounts(world.status), notes, by_kubelet, generation)
+    behind = StatusWrite(stored, amounts(status), notes, by_kubelet, generation)
     assert decide_status(behind).changes_nothing, (write, verdict, decide_status(behind))
     again = StatusWrite(stored, stored, notes, by_kubelet, notes.get(names.RECORD_GENERATION, ""))
     assert verdict.findings or decide_status(again).changes_nothing
-    return tuple(final), notes
+    return tuple(final), tuple(sorted(notes.items()))
 
 
 def _protected(world: World) -> set[int]:
@@ -328,15 +334,39 @@ def _repaired(world: World, found: StatusAssessment, repair: Repair) -> World:
 
 
 def look(world: World, *, seconds: int = 0, record_seconds: int = 0) -> StatusAssessment:
-    machine = None
+    reported = None
     if world.report is not None:
-        stated = amounts(world.report)
-        allocatable = {} if world.report_of_capacity_only else stated.allocatable
-        machine = ReportedMachine(
-            stated.capacity, allocatable, world.report_same_boot, world.report_generation
+        reported = Report(
+            world.report, world.report_of_capacity_only, world.report_same_boot, world.report_generation
         )
-    shown = amounts(world.status)
-    seen = StatusObservation(shown, world.notes, machine, seconds, record_seconds, world.ratio_written)
+    return assessed(world.status, world.annotations, reported, seconds, record_seconds, world.ratio_written)
+
+
+class Report(NamedTuple):
+    """What the agent has reported."""
+
+    cells: Cells
+    of_capacity_only: bool
+    same_boot: bool
+    generation: str
+
+
+def assessed(
+    status: Cells,
+    annotations: Annotations,
+    report: Report | None,
+    seconds: int,
+    record_seconds: int,
+    ratio_written: bool,
+) -> StatusAssessment:
+    machine = None
+    if report is not None:
+        stated = amounts(report.cells)
+        allocatable = {} if report.of_capacity_only else stated.allocatable
+        machine = ReportedMachine(stated.capacity, allocatable, report.same_boot, report.generation)
+    seen = StatusObservation(
+        amounts(status), dict(annotations), machine, seconds, record_seconds, ratio_written
+    )
     return assess(seen)
 
 

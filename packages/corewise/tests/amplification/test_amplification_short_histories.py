@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Final, TypeAlias
 
 import pytest
 
+from amplification import node_model
 from amplification.node_model import (
     MACHINE,
     PATIENT,
@@ -35,6 +37,13 @@ from corewise.quantities import Ratio
 from corewise.vocabulary import names
 
 Event: TypeAlias = Callable[[World], World]
+
+
+@pytest.fixture(autouse=True)
+def rules_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask webhook and manager once about the same node and write, in whatever histories it occurs."""
+    for rule in ("admitted", "assessed"):
+        monkeypatch.setattr(node_model, rule, cache(getattr(node_model, rule)))
 
 
 def sets(**changes: str | None) -> Event:
