@@ -128,8 +128,17 @@ def orders(longest: int, distinct: int = 0) -> Iterator[tuple[str, ...]]:
 def check(pod: SharedPod, order: Iterable[str]) -> None:
     """Check the promises after these writes: of the next look, of kubelet's next write, and of the end."""
     order = tuple(order)
+    write(pod, order)
+    check_written(pod, order)
+
+
+def write(pod: SharedPod, order: Iterable[str]) -> None:
     for each in order:
         WRITES[each](pod)
+
+
+def check_written(pod: SharedPod, order: tuple[str, ...]) -> None:
+    """Check the promises of :func:`check` of a pod to which the writes of an order have been made."""
     cgroups = pod.pod, pod.container
     for _ in range(2):
         report = pod.look(150)

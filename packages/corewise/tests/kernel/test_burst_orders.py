@@ -8,21 +8,30 @@ from __future__ import annotations
 import pytest
 
 from corewise.kernel.cgroups.layout import Version
-from kernel.burst_orders import SharedPod, check, orders
+from kernel.burst_orders import SharedPod, check_written, orders, write
 from kernel.cgroup_trees import KernelRules, StoredCgroups
 
 POD = "/kubepods/burstable/podx"
 CONTAINER = f"{POD}/one"
 
 
-def shared_pod(version: Version) -> SharedPod:
-    return SharedPod(KernelRules(StoredCgroups(version, [CONTAINER])), POD, CONTAINER)
+def shared_pod(version: Version, stored: StoredCgroups | None = None) -> SharedPod:
+    return SharedPod(KernelRules(stored or StoredCgroups(version, [CONTAINER])), POD, CONTAINER)
 
 
 @pytest.mark.parametrize("version", Version)
 def test_every_order_of_writes_ends_as_promised(version: Version) -> None:
+    """Orders that leave the same files, claims and promises have one future: it is checked once."""
+    checked = set()
     for order in orders(3, distinct=4):
-        check(shared_pod(version), order)
+        stored = StoredCgroups(version, [CONTAINER])
+        pod = shared_pod(version, stored)
+        write(pod, order)
+        bursts = any(each.startswith("burst") for each in order)
+        state = repr((stored.contents, dict(pod.writer.held), pod.base, pod.burst_set, bursts))
+        if state not in checked:
+            checked.add(state)
+            check_written(pod, order)
 
 
 @pytest.mark.parametrize("version", Version)
