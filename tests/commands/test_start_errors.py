@@ -259,6 +259,7 @@ if sys.argv[1:]:
     os.execv(sys.executable, [sys.executable, "-c", os.environ["WARM"]])
 for name in json.loads(os.environ["MODULES"]):
     importlib.import_module(name)
+gc.freeze()  # what is imported is no garbage of a command
 for line in sys.stdin:
     module, arguments, terminal, error, directory = json.loads(line)
     if not (child := os.fork()):
@@ -286,9 +287,10 @@ for line in sys.stdin:
 The process lacks what lets root read and write every file, and listen on every port."""
 
 IMPORTED = [
-    *(f"corewise.cli.{each}" for each in ("agent", "manager", "scheduler", "top", "web")),
+    *(f"corewise.cli.{each}" for each in ("agent", "manager", "scheduler", "top_app", "web_page")),
     "corewise_lab.cli.up",
     "corewise_openstack.cli.run",
+    "corewise_openstack.compute.program",
 ]
 
 
