@@ -22,8 +22,8 @@ pkg/admission/plugin/cel/{compile,composition}.go, plugin/policy/mutating/patch/
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Any
 
 from google.protobuf import json_format, message
@@ -51,6 +51,8 @@ BOOLEAN, TEXT, PATCHES = "bool", "string", f"list({PATCH})"
 
 _RESULTS = {BOOLEAN: "BOOL", TEXT: "STRING", PATCHES: f"LIST<{PATCH}>"}
 _INPUTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
+_REMEMBERED = 2048
+"""Compiled expressions: a policy is compiled when it is written, and again for each server that has it."""
 _NEWER = frozenset({"reverse", "first", "last"})
 _CHECKED_LITERALS = {"timestamp": "timestamp({})", "duration": "duration({})", "matches": "''.matches({})"}
 
@@ -172,11 +174,23 @@ def is_available() -> bool:
     return cel is not None
 
 
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """The variables that an expression may use. Their texts, in their order, decide their types."""
+
+    texts: tuple[tuple[str, str], ...] = ()
+    types: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+_NOTHING = _Declared()
+
+
 class Scope:
     """The expressions of one policy or webhook: compiles them, and remembers its variables."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Expression] = {}
+        self._declared = _NOTHING
 
     def declare(self, name: str, text: str) -> None:
         """Compile a variable, which later expressions may use.
@@ -190,6 +204,8 @@ class Scope:
                 "a variable cannot be an optional value in the local API server: use orValue()"
             )
         self.variables[f"variables.{name}"] = expression
+        types = {**self._declared.types, f"variables.{name}": expression.type}
+        self._declared = _Declared((*self._declared.texts, (name, text)), types)
 
     def compile(self, text: str, result: str | None = None, *, with_variables: bool = True) -> Expression:
         """Compile one expression whose value must be of that type: BOOLEAN, TEXT, PATCHES.
@@ -199,24 +215,26 @@ class Scope:
         """
         if cel is None:
             raise CompilationError(MISSING_LIBRARY)
-        types = {name: each.type for name, each in self.variables.items()} if with_variables else {}
-        try:
-            compiled = _compiler(tuple(types.items()), of_patches=result == PATCHES).compile(text)
-        except RuntimeError as error:
-            raise CompilationError(f"compilation failed: {error}") from error
-        if result and compiled.return_type().name() != _RESULTS[result]:
-            raise CompilationError(
-                f"must evaluate to {result} but got {compiled.return_type().name().lower()}"
-            )
-        checked = read_compiled(compiled.serialize())
-        nodes = list(_nodes(checked.expr))
-        names = _check(nodes, checked.types, of_patches=result == PATCHES)
-        used = frozenset(name for name in types if name in names)
-        for node in nodes:
-            if node.call_expr.function == "matches":
-                node.call_expr.function = MATCHES
-        program = _evaluator().deserialize(write_compiled(checked))
-        return Expression(text.strip(), compiled.return_type(), names & _INPUTS, used, program)
+        return _compiled(text, result, self._declared if with_variables else _NOTHING)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _compiled(text: str, result: str | None, declared: _Declared) -> Expression:
+    try:
+        compiled = _compiler(declared.types, of_patches=result == PATCHES).compile(text)
+    except RuntimeError as error:
+        raise CompilationError(f"compilation failed: {error}") from error
+    if result and compiled.return_type().name() != _RESULTS[result]:
+        raise CompilationError(f"must evaluate to {result} but got {compiled.return_type().name().lower()}")
+    checked = read_compiled(compiled.serialize())
+    nodes = list(_nodes(checked.expr))
+    names = _check(nodes, checked.types, of_patches=result == PATCHES)
+    used = frozenset(name for name in declared.types if name in names)
+    for node in nodes:
+        if node.call_expr.function == "matches":
+            node.call_expr.function = MATCHES
+    program = _evaluator().deserialize(write_compiled(checked))
+    return Expression(text.strip(), compiled.return_type(), names & _INPUTS, used, program)
 
 
 def compile_expression(text: str, result: str | None = None) -> Expression:
@@ -228,12 +246,12 @@ def compile_expression(text: str, result: str | None = None) -> Expression:
     return Scope().compile(text, result)
 
 
-def _compiler(variables: tuple[tuple[str, Any], ...], *, of_patches: bool) -> Any:
+def _compiler(variables: Mapping[str, Any], *, of_patches: bool) -> Any:
     types = {"object": cel.Type.DYN, "oldObject": cel.Type.DYN}
     typed = {"request": cel.Type(REQUEST), "namespaceObject": cel.Type(NAMESPACE)}
     return cel.NewEnv(
         kubernetes_types(),
-        variables={**types, **typed, **dict(variables)},
+        variables={**types, **typed, **variables},
         extensions=_extensions(cel.Type(QUANTITY), of_patches=of_patches),
     )
 
@@ -275,9 +293,9 @@ def _nodes(expr: message.Message) -> Iterator[Any]:
     """Yield every node of a syntax tree."""
     if expr.DESCRIPTOR.name == "Expr":
         yield expr
-    for field, value in expr.ListFields():
-        if field.message_type:
-            for each in value if field.is_repeated else [value]:
+    for part, value in expr.ListFields():
+        if part.message_type:
+            for each in value if part.is_repeated else [value]:
                 yield from _nodes(each)
 
 
