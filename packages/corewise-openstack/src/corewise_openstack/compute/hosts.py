@@ -23,11 +23,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from corewise.config.decoding import Parsed
 from corewise.config.machine_file import parse_machine
 from corewise.pinning.ledger import ClaimConflict
 from corewise.topology import CPUSet, CPUSetError, Host
@@ -263,7 +264,7 @@ def read_machine_file(file: Path) -> Host:
         FileUnusable: if the file cannot be used.
     """
     try:
-        parsed = parse_machine(file.read_text("utf-8-sig"))
+        parsed = _machine(file.read_text("utf-8-sig"))
     except OSError as error:
         raise FileUnusable(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -271,6 +272,12 @@ def read_machine_file(file: Path) -> Host:
     if parsed.value is None:
         raise FileUnusable(f"{file}: {parsed.errors[0]}")
     return parsed.value
+
+
+@lru_cache(maxsize=64)
+def _machine(text: str) -> Parsed[Host]:
+    """Read a machine once for all hosts of one model: they have the same text."""
+    return parse_machine(text)
 
 
 def options_in(*files: Path) -> HostOptions:
