@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise_openstack.openstack.embedded import served, start
 from corewise_openstack.vocabulary.placement import PCPU
 from machine_trees import Tree
-from placement_world import client_of_placement, emptied
+from placement_world import SavedPlacement, client_of_placement, emptied
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 
@@ -108,9 +109,10 @@ AGGREGATES = [
 WANTED_PINNED = {**DEDICATED, "aggregate_instance_extra_specs:pinned": "true"}
 
 
-@pytest.fixture
-def zones(world: World, endpoint: str, tmp_path: Path) -> list[str]:
-    """Four hosts, three of them in aggregates; returns the options that name the hosts and the Placement."""
+@pytest.fixture(scope="module")
+def four_hosts(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, SavedPlacement]:
+    """Four hosts, three of them in aggregates, and the Placement that has them."""
+    world = World(tmp_path_factory.mktemp("hosts"), emptied(client_of_placement()))
     for name in "abcd":
         world.host(name)
         provider = world.client.provider(world.providers[name])
@@ -118,6 +120,16 @@ def zones(world: World, endpoint: str, tmp_path: Path) -> list[str]:
         body = {"aggregates": within, "resource_provider_generation": provider.generation}
         path = f"/resource_providers/{provider.uuid}/aggregates"
         world.client.transport.send("PUT", path, json.dumps(body).encode())
+    return world, SavedPlacement()
+
+
+@pytest.fixture
+def zones(four_hosts: tuple[World, SavedPlacement], world: World, endpoint: str, tmp_path: Path) -> list[str]:
+    """Copies of the four hosts; returns the options that name the hosts and the Placement."""
+    hosts, placement = four_hosts
+    placement.restore()
+    shutil.copytree(hosts.folder, world.folder, dirs_exist_ok=True)
+    world.providers = dict(hosts.providers)
     (tmp_path / "aggregates.json").write_text(json.dumps(AGGREGATES))
     return ["--hosts", str(world.folder), "--placement-url", endpoint]
 
