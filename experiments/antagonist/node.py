@@ -157,14 +157,17 @@ class Node:
                 else:
                     break
 
-    def watch(self) -> Outcome:
-        """Let the agent watch the pods until it has named somebody by every source, or the time is over."""
+    def watch(self, length: float = LENGTH) -> Outcome:
+        """Let the agent watch the pods until it has named somebody by every source, or the time is over.
+
+        ``length``: seconds from the beginning of the antagonist until then.
+        """
         began, before = time.monotonic(), self._used_outside()
         outcome = Outcome(self.scenario, {source: Seen() for source in SOURCES})
         with ExitStack() as stack:
             watches = {source: self._watch_of(source, stack) for source in SOURCES}
             due = dict.fromkeys(SOURCES, began)
-            while (now := time.monotonic()) < began + self.scenario.begins + LENGTH:
+            while (now := time.monotonic()) < began + self.scenario.begins + length:
                 self._signal(now - began)
                 for source in (each for each in SOURCES if now >= due[each]):
                     due[source] = now + watches[source].look(now, time.time(), self.pods.values())
