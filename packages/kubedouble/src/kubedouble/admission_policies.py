@@ -82,7 +82,6 @@ class Policy(Generic[Program]):
     """One policy and its bindings; ``program`` is the reason instead, if it cannot be evaluated."""
 
     name: str
-    spec: Mapping[str, Any]
     matching: Matching
     program: Program | str
     ignores_failure: bool
@@ -90,7 +89,7 @@ class Policy(Generic[Program]):
 
 
 class Policies(Generic[Program]):
-    """All policies of one kind that have a binding, each compiled again when its spec changes.
+    """All policies of one kind that have a binding, read again when one of them or of their bindings changes.
 
     Those read from files (``static``) come first, and are not stored.
     """
@@ -111,7 +110,7 @@ class Policies(Generic[Program]):
         kinds: dict[bool, list[Object]] = {False: [], True: []}
         for document in documents:
             kinds[document["kind"].endswith("Binding")].append(document)
-        self._static = self._bound(kinds[False], kinds[True], self._static)
+        self._static = self._bound(kinds[False], kinds[True])
 
     def concerned(
         self, attributes: Attributes, obj: Object | None, old: Object | None
@@ -134,33 +133,24 @@ class Policies(Generic[Program]):
         policies, bindings = (tuple(self._reader.list(ADMISSION_GROUP, plural)) for plural in self._kinds)
         state = resource_versions(policies), resource_versions(bindings)
         if state != self._compiled_from:
-            self._policies = self._bound(policies, bindings, self._policies)
+            self._policies = self._bound(policies, bindings)
             self._compiled_from = state
         return self._policies
 
-    def _bound(
-        self, policies: Iterable[Object], bindings: Iterable[Object], compiled: Iterable[Policy[Program]]
-    ) -> tuple[Policy[Program], ...]:
-        """Return the policies that have a binding, in the order of their names.
-
-        One in ``compiled`` with the same spec is not compiled again: that takes milliseconds an expression.
-        """
-        known = {policy.name: policy for policy in compiled}
+    def _bound(self, policies: Iterable[Object], bindings: Iterable[Object]) -> tuple[Policy[Program], ...]:
+        """Compile the policies that have a binding, in the order of their names."""
         in_order = sorted(bindings, key=_name)
         return tuple(
-            self._policy(policy, bound, known.get(_name(policy)))
+            self._policy(policy, bound)
             for policy in sorted(policies, key=_name)
             if (bound := _bindings(policy, in_order))
         )
 
-    def _policy(
-        self, policy: Object, bindings: tuple[Binding, ...], known: Policy[Program] | None
-    ) -> Policy[Program]:
+    def _policy(self, policy: Object, bindings: tuple[Binding, ...]) -> Policy[Program]:
         spec = policy["spec"]
-        program = known.program if known is not None and known.spec == spec else self._program(spec)
         matching = Matching.of_match_resources(spec.get("matchConstraints") or {})
         ignores_failure = spec.get("failurePolicy") == "Ignore"
-        return Policy(_name(policy), spec, matching, program, ignores_failure, bindings)
+        return Policy(_name(policy), matching, self._program(spec), ignores_failure, bindings)
 
     def _program(self, spec: Mapping[str, Any]) -> Program | str:
         if spec.get("paramKind"):
