@@ -162,7 +162,7 @@ def _is_settled_by(stated: Cells, final: Cells, cell: int, notes: Mapping[str, s
 def admitted(
     status: Cells, new: Cells, annotations: Annotations, generation: str, by_kubelet: bool
 ) -> tuple[Cells, Annotations]:
-    """Return what is stored of a write that the webhook sees."""
+    """Return the status and annotations that a write through the webhook stores."""
     before = dict(annotations)
     write = StatusWrite(amounts(new), amounts(status), before, by_kubelet, generation)
     verdict = decide_status(write)
