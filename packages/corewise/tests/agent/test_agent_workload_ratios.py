@@ -38,7 +38,13 @@ from corewise.nri.messages import ContainerAdjustment, CPUResources, NRIContaine
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Microseconds, Ratio
 from corewise.vocabulary.metrics import CONTAINER_RATIO, METRICS
-from corewise.vocabulary.names import NORMALIZATION_RATIO, NORMALIZE_CPUSET, QOS_CLASS, WORKLOAD_RATIOS
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    NORMALIZATION_RATIO,
+    NORMALIZE_CPUSET,
+    QOS_CLASS,
+    WORKLOAD_RATIOS,
+)
 from corewise.vocabulary.selectors import LabelSelector
 
 ENCODER = {"app": "encoder"}
@@ -172,19 +178,28 @@ def test_metric_states_the_ratio_of_each_pod(divided: Divided) -> None:
 
 
 @pytest.mark.parametrize(
-    ("normalize", "qos_class", "ratio"),
+    ("normalize", "qos_class", "amplification", "policy", "ratio"),
     [
-        (None, "LSR", 1.0),
-        ("false", "LSR", 1.0),
-        ("true", "LSR", 1.5),
-        ("true", "SYSTEM", 1.0),
-        ("true", "BE", 1.0),
+        (None, "LSR", "1.50", "none", 1.0),
+        ("false", "LSR", "1.50", "none", 1.0),
+        ("true", "LSR", "1.50", "none", 1.5),
+        ("true", "LSR", "2.00", "none", 1.5),
+        ("true", "LSR", "1.20", "none", 1.2),
+        ("true", "LSR", None, "none", 1.0),
+        ("true", "LSR", "1.50", "static", 1.0),
+        ("true", "SYSTEM", "1.50", "none", 1.0),
+        ("true", "BE", "1.50", "none", 1.0),
     ],
 )
 def test_metric_counts_owners_by_what_they_request(
-    tmp_path: Path, normalize: str | None, qos_class: str, ratio: float
+    tmp_path: Path,
+    normalize: str | None,
+    qos_class: str,
+    amplification: str | None,
+    policy: str,
+    ratio: float,
 ) -> None:
-    """An owner's CPU time counts by the node's ratio if its request is in normalized CPUs."""
+    """An owner's CPU time counts by what the scheduler divides its request by, on a node of ratio 1.50."""
     node = PinNode(tmp_path, Version.V2)
     owner = pin_pod("owner", claim("0-3"), qos="Guaranteed")
     annotations = {**owner.metadata.annotations, **({NORMALIZE_CPUSET: normalize} if normalize else {})}
@@ -195,7 +210,8 @@ def test_metric_counts_owners_by_what_they_request(
     owner = msgspec.structs.replace(owner, metadata=meta)
     node.start(owner)
     node.put(f"sys/fs/cgroup{node.cgroup(owner, 'a')}/cpu.stat", "usage_usec 5\n")
-    node.local.see(stated())
+    node.kubelet(policy, **({owner.uid: "0-3"} if policy == "static" else {}))
+    node.local.see(stated() | ({AMPLIFICATION_RATIO: f'{{"cpu":{amplification}}}'} if amplification else {}))
     node.cycle(owner)
     exposition = Exposition(METRICS)
     publish_quotas(node.local, [owner], exposition)

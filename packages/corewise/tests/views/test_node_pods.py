@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from corewise.kube.objects import ObjectMeta, ResourceRequirements
+from corewise.quantities import Ratio
 from corewise.views.page.node_pods import NodeFigures, pod_records
 from corewise.views.pod_table import row_of
 from corewise.vocabulary.interference_report import InterferenceReport, WaitingReport
@@ -81,9 +82,12 @@ CLAIMED = Pod(
 
 
 def records(
-    *pods: Pod, used: Mapping[str, int] | None = None, report: InterferenceReport | None = None
+    *pods: Pod,
+    used: Mapping[str, int] | None = None,
+    report: InterferenceReport | None = None,
+    owned: int = 200,
 ) -> list[dict[str, Any]]:
-    node = NodeFigures(FAST, RULES, used or {}, report)
+    node = NodeFigures(FAST, Ratio(owned), RULES, used or {}, report)
     return pod_records([(each, row_of(each, RULES)) for each in pods], node)
 
 
@@ -108,6 +112,12 @@ def test_quota_is_raw_and_use_is_normalized(
     assert record["work"] == work
     assert (record["limitCPUMilli"], record["quotaRawCPUMilli"]) == (limit, quota)
     assert (record["usedRawCPUMilli"], record["usedCPUMilli"]) == (1000, used)
+
+
+@pytest.mark.parametrize(("owned", "used"), [(200, 2000), (150, 1500), (100, 1000)])
+def test_owner_counts_by_what_divides_owned_cpus(owned: int, used: int) -> None:
+    (record,) = records(NORMALIZED, used={"default/owner": 1000}, owned=owned)
+    assert record["usedCPUMilli"] == used
 
 
 def test_owners_come_first_and_offline_pods_last() -> None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
+from corewise.agent.kubelet import STATIC
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_loop import OfflineLoop
 from corewise.agent.offline_settings import KEYS
 from corewise.agent.quota_targets import targets_of
+from corewise.amplification import normalization_of_owned
 from corewise.amplification.amounts import CPU
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.errors import KernelError
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import MILLI
+from corewise.quantities import MILLI, ONE, Ratio
 from corewise.suppression.eviction import Shortage
 from corewise.suppression.quotas import Task
 from corewise.vocabulary import metrics
@@ -53,10 +55,7 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
         for metric, name in _TOTALS.items():
             exposition.set(metric, found.writer.totals[name])
         for pod in certain:
-            divides = local.divides(pod)
-            qos_class = local.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
-            normalizes = normalizes_cpus(qos_class, pod.metadata.annotations)
-            ratio = (local.ratio_of(pod) if divides else local.ratio).hundredths / _HUNDREDTHS
+            ratio = _ratio_of_time(local, pod)
             stated = {
                 each.name: container_requests(each, (CPU,)).get(CPU) for each in pod.spec.all_containers
             }
@@ -67,10 +66,8 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
                         labels = (pod.metadata.namespace, pod.metadata.name, target.container)
                         times[labels] = read_usage(found.files, target.cgroup) / _NANO
                         held = found.held(target.cgroup)
-                        # A request is in normalized CPUs whether there is a limit to divide or not. So is
-                        # that of a pod which owns normalized CPUs, and has no quota.
-                        counts = divides or normalizes or (held and held.quota is not None)
-                        ratios[labels] = ratio if counts else 1.0
+                        divided = ratio or (local.ratio if held and held.quota is not None else ONE)
+                        ratios[labels] = divided.hundredths / _HUNDREDTHS
                         if (request := stated.get(target.container)) is not None:
                             requests[labels] = request.milli / MILLI
     exposition.replace(metrics.CONTAINER_CPU_SECONDS, times)
@@ -78,6 +75,20 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
     exposition.replace(metrics.CONTAINER_RATIO, ratios)
     exposition.set(metrics.QUOTAS_FAILING, local.problem_log.count("quotas"))
     exposition.set(metrics.PODS_LEFT_ALONE, local.problem_log.count("pods"))
+
+
+def _ratio_of_time(local: LocalNode, pod: QuotaPod) -> Ratio | None:
+    """Return the ratio that divides a pod's quotas, or else its owned CPUs; None if neither is divided.
+
+    A request is in normalized CPUs whether there is a limit to divide or not.
+    """
+    if local.divides(pod):
+        return local.ratio_of(pod)
+    qos_class = local.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
+    if not normalizes_cpus(qos_class, pod.metadata.annotations):
+        return None
+    static = local.cpu_manager().policy == STATIC
+    return normalization_of_owned(local.ratio, local.amplification, static_cpu_manager=static)
 
 
 def publish_pinning(local: LocalNode, exposition: Exposition) -> None:

@@ -125,6 +125,15 @@ def ratio_of_owned(stated: Stated) -> Ratio | None:
     return None if ratio is None else max(ratio, stated.recorded_ratio(CPU))
 
 
+def normalization_of_owned(
+    normalization: Ratio | None, amplification: Ratio | None, *, static_cpu_manager: bool
+) -> Ratio | None:
+    """Return the ratio by which owned CPUs are normalized on a node; None if it is not known."""
+    if static_cpu_manager:
+        return ONE
+    return None if normalization is None or amplification is None else min(normalization, amplification)
+
+
 def unfolded(allocatable: int, stated: Stated) -> int:
     """Return a node's allocatable milli-CPU without the fold of what its ledger owns.
 

@@ -32,6 +32,7 @@ from corewise.amplification import (
     NodeAmounts,
     PodDemand,
     is_cpuset_by_class,
+    normalization_of_owned,
     owned_milli,
     pod_request,
     ratio_of_owned,
@@ -194,15 +195,6 @@ def read_node_facts(
         owned=owned,
     )
     return NodeReading(facts, tuple(findings))
-
-
-def normalization_of_owned(
-    normalization: Ratio | None, amplification: Ratio | None, *, static_cpu_manager: bool
-) -> Ratio | None:
-    """Return the ratio by which owned CPUs are normalized on a node; None if it is not known."""
-    if static_cpu_manager:
-        return ONE
-    return None if normalization is None or amplification is None else min(normalization, amplification)
 
 
 def _normalization(name: str, text: str | None, findings: list[Finding]) -> Ratio | None:

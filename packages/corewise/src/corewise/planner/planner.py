@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from corewise.amplification import AMPLIFIABLE, amplified, raw_amounts
+from corewise.amplification import AMPLIFIABLE, amplified, normalization_of_owned, raw_amounts
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import (
     Allocation,
@@ -40,7 +40,7 @@ from corewise.engine import (
     assemble,
 )
 from corewise.engine.facts import CPU, MEMORY
-from corewise.engine.reading import amount_of, normalization_of_owned, read_node_facts
+from corewise.engine.reading import amount_of, read_node_facts
 from corewise.planner.inputs import PlanInput, PlannedNode
 from corewise.quantities import MILLI, ONE, Ratio, amplify, deamplified_ceil
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext

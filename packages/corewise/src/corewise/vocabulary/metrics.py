@@ -224,7 +224,8 @@ CONTAINER_RATIO = gauge(
     AGENT,
     "corewise_container_cpu_normalization_ratio",
     "Normalization ratio by which CPU time of a running container counts, limited or not; 1 for pods that "
-    "are not normalized (they own CPUs without normalize-cpuset, or are SYSTEM or BE).",
+    "are not normalized (they own CPUs without normalize-cpuset or on a node whose kubelet runs the static "
+    "CPU manager, or are SYSTEM or BE).",
     *_OF_A_CONTAINER,
 )
 AGENT_RATIO = gauge(

@@ -204,8 +204,10 @@ class PageDocuments:
         pods = sorted(cluster.known.pods_on(name), key=key_of)
         topology = self._state.topologies.get(name)
         annotations = topology.metadata.annotations if topology is not None else {}
+        facts = self._state.counted.cluster.nodes.get(name)
         figures = NodeFigures(
             annotations=node.metadata.annotations,
+            owned=(facts.normalization if facts else None) or ONE,
             rules=self._state.counted.rules,
             used=cluster.usages.pods,
             report=fresh_report(annotations.get(INTERFERENCE_REPORT), cluster.clock.now()),

@@ -4,8 +4,8 @@
 
 is in the unit of the pod's request, so the two can be compared. Only of online pods that share CPUs does the
 workload's ratio count. The use of a pod that owns CPUs is raw, as its request is, unless the pod normalizes
-them. A quota is raw: the CPUs of this node that a pod may keep busy, its limit / that ratio; a pod that owns
-CPUs has none. How long a pod is throttled or waits for others is what the node's agent last reported of it.
+them: then the ratio is the one by which the scheduler divides owned CPUs on that node. A quota is raw: the
+CPUs of this node that a pod may keep busy, its limit / that ratio; a pod that owns CPUs has none. How long a pod is throttled or waits for others is what the node's agent last reported of it.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ _CPU, _ALWAYS = "cpu", "Always"
 class NodeFigures:
     """What is known of a node. ``annotations`` are the Node's, ``used`` is raw milli-CPU by NAMESPACE/NAME.
 
-    ``report`` is the agent's about pods that wait; None if there is none, or it is too old.
+    ``owned`` is the ratio by which owned CPUs are normalized. ``report`` is the agent's about pods that wait;
+    None if there is none, or it is too old.
     """
 
     annotations: Mapping[str, str]
+    owned: Ratio
     rules: QoSRules
     used: Mapping[str, int]
     report: InterferenceReport | None
@@ -82,11 +84,11 @@ def _record(pod: Pod, row: PodRow, node: NodeFigures) -> dict[str, Any]:
 
 def _ratio_of_use(pod: Pod, work: str, node: NodeFigures) -> Ratio:
     """Return the ratio from the raw CPU that a pod uses to the unit of its request."""
-    ratios = quota_ratio(pod.metadata.labels, node.annotations)
     meta = pod.metadata
-    qos_class = node.rules.class_of(meta.labels, meta.namespace)
-    if work == OWNER and not normalizes_cpus(qos_class, meta.annotations):
-        return ONE
+    if work == OWNER:
+        qos_class = node.rules.class_of(meta.labels, meta.namespace)
+        return node.owned if normalizes_cpus(qos_class, meta.annotations) else ONE
+    ratios = quota_ratio(meta.labels, node.annotations)
     shares = work == ONLINE and _sharing(pod, node.rules) is Sharing.SHARE
     return ratios.ratio if shares else ratios.node
 
