@@ -192,6 +192,23 @@ def test_key_of_schedulers_file_given_twice_is_refused() -> None:
     assert "scoring is set in scheduler.configuration and in interference.config" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "interference",
+    [
+        {"enabled": False, "configuration": {"scoring": "LeastAllocated"}},
+        {"enabled": False, "configuration": None},
+        {"enabled": True, "configuration": None},
+    ],
+)
+def test_unused_interference_configuration_refuses_nothing(interference: dict[str, Any]) -> None:
+    values = {"scheduler": {"configuration": {"scoring": "MostAllocated"}}, "interference": interference}
+    rendered = by_key(objects(chart.render(values)))
+    data = rendered["ConfigMap", chart.NAMESPACE, "corewise-scheduler"]["data"]
+    stated = yaml.safe_load(data["scheduler.yaml"])
+    assert stated["scoring"] == "MostAllocated"
+    assert ("interference" in stated) == interference["enabled"]
+
+
 def test_rules_and_dashboards_are_those_of_deploy() -> None:
     rendered = by_key(objects(chart.render(FULL)))
     folder = ROOT / "deploy"

@@ -5,7 +5,8 @@
 is in the unit of the pod's request, so the two can be compared. Only of online pods that share CPUs does the
 workload's ratio count. The use of a pod that owns CPUs is raw, as its request is, unless the pod normalizes
 them: then the ratio is the one by which the scheduler divides owned CPUs on that node. A quota is raw: the
-CPUs of this node that a pod may keep busy, its limit / that ratio; a pod that owns CPUs has none. How long a pod is throttled or waits for others is what the node's agent last reported of it.
+CPUs of this node that a pod may keep busy, its limit / that ratio; a pod that owns CPUs has none. How long
+a pod is throttled or waits for others is what the node's agent last reported of it.
 """
 
 from __future__ import annotations
