@@ -5,9 +5,9 @@ Rules:
   time after it, the same text raises ``count`` of the event that exists by all that was held back, and
   another text is a new event.
 - ``emit`` never waits and never raises. It puts into a queue of bounded length; what does not fit is dropped
-  and counted, and the log says how many that were once the queue is empty again. ``run`` writes; what the API
-  server refuses is logged and forgotten: an event is never worth a failure. What did not reach the API server
-  may be said again at once.
+  and counted, and the log says so, at most once a minute. ``run`` writes; what the API server refuses is
+  logged and forgotten: an event is never worth a failure. What did not reach the API server may be said again
+  at once.
 - Events about cluster-scoped objects live in the namespace "default", as client-go has it.
 
 The verbs needed are create and patch on events.
@@ -34,6 +34,8 @@ QUIET_SECONDS = 900.0
 QUEUE_LENGTH = 1000
 REMEMBERED = 20_000
 """Pairs of object and reason that are remembered; beyond, the one longest silent is forgotten."""
+_LOGGED_EVERY = 60.0
+"""Seconds between two lines of the log about a full queue."""
 _MESSAGE_LIMIT = 1024
 
 _log = logging.getLogger(__name__)
@@ -82,7 +84,8 @@ class EventRecorder:
         self.dropped = 0
         self._refused = 0
         self._left_out = 0
-        """Events that did not fit into the queue since it was last empty."""
+        """Attempts to put an Event into the full queue that the log has not stated yet."""
+        self._left_out_logged = float("-inf")
 
     def emit(self, regarding: ObjectReference, reason: str, message: str, *, warning: bool) -> None:
         """Say ``message`` about an object, unless the same reason was given less than 15 minutes ago."""
@@ -102,6 +105,7 @@ class EventRecorder:
         except asyncio.QueueFull:
             self.dropped += 1
             self._left_out += 1
+            self._log_left_out()
             return
         self._last[key] = fresh
         self._last.move_to_end(key)
@@ -119,10 +123,20 @@ class EventRecorder:
                 self._failed(job, error)
             finally:
                 self._queue.task_done()
-            if self._left_out and self._queue.empty():
-                left_out, self._left_out = self._left_out, 0
-                most = self._queue.maxsize
-                _log.warning("%d events are lost: more than %d were waiting to be written", left_out, most)
+            self._log_left_out()
+
+    def _log_left_out(self) -> None:
+        now = self._clock.monotonic()
+        if not self._left_out or now - self._left_out_logged < _LOGGED_EVERY:
+            return
+        _log.warning(
+            "Events were not written, as the queue of %d was full (attempts: %d): the API server takes Events"
+            " slower than they come. See whether it rejects requests: kubectl get --raw /metrics | "
+            "grep ^apiserver_flowcontrol_rejected",
+            self._queue.maxsize,
+            self._left_out,
+        )
+        self._left_out, self._left_out_logged = 0, now
 
     def _failed(self, job: _Job, error: KubeError) -> None:
         self.dropped += 1

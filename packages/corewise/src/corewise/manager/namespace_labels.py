@@ -1,39 +1,39 @@
 """Reports namespaces whose label normalize-cpuset is neither true nor false.
 
 The API server reads that label, in the scheduler's policy or webhook, and takes any other value for none. The
-leader reports each such namespace once: an Event on it, and the log. It changes nothing. However many they
-are, few Events at a time wait to be written: their queue is bounded, and serves Events about nodes, too.
+leader reports each such namespace by an Event on it, and once in the log. It changes nothing.
+
+It records all of them again each minute, since an Event may not be written, and expires. The recorder holds
+back those written in the last 15 minutes, so what did not fit into its queue has its turn a minute later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from corewise.actions import EmitEvent
+from corewise.kube.clock import Clock, sleep_unless
 from corewise.kube.objects import Namespace
 from corewise.service.logs import fields
 from corewise.vocabulary.cpu_annotations import normalize_label_problem
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 100
+_AGAIN_AFTER = 60.0
 
 
 class NamespaceLabels:
-    """Looks at the labels of all namespaces when ``changed`` says so, while it runs.
-
-    ``written`` waits until all Events recorded so far have been written.
-    """
+    """Looks at the labels of all namespaces each minute, and when ``changed`` says so, while it runs."""
 
     def __init__(
         self,
         namespaces: Callable[[], Iterable[Namespace]],
         record: Callable[[EmitEvent], object],
-        written: Callable[[], Awaitable[None]],
+        clock: Clock,
     ) -> None:
-        self._namespaces, self._record, self._written = namespaces, record, written
+        self._namespaces, self._record, self._clock = namespaces, record, clock
         self._wake = asyncio.Event()
 
     def changed(self) -> None:
@@ -41,19 +41,17 @@ class NamespaceLabels:
         self._wake.set()
 
     async def run(self) -> None:
-        """Report each problem when it is first seen, until canceled."""
-        known: frozenset[EmitEvent] = frozenset()
-        self.changed()
+        """Report each problem as long as it is there, until canceled."""
+        logged: frozenset[EmitEvent] = frozenset()
         while True:
-            await self._wake.wait()
             self._wake.clear()
             found = frozenset(unread_labels(self._namespaces()))
-            for number, event in enumerate(sorted(found - known, key=lambda each: each.name)):
-                if number % _AT_ONCE == 0:
-                    await self._written()
-                log.warning("%s", event.message, extra=fields(namespace=event.name, reason=event.reason))
+            for event in sorted(found, key=lambda each: each.name):
+                if event not in logged:
+                    log.warning("%s", event.message, extra=fields(namespace=event.name, reason=event.reason))
                 self._record(event)
-            known = found
+            logged = found
+            await sleep_unless(self._wake, self._clock, _AGAIN_AFTER)
 
 
 def unread_labels(namespaces: Iterable[Namespace]) -> Iterator[EmitEvent]:

@@ -129,7 +129,7 @@ class Manager:
         self.events = EventRecorder(
             client, component=MANAGER_COMPONENT, instance=options.identity, clock=clock
         )
-        self.namespace_labels = NamespaceLabels(self.profiles.namespaces, self._say, self.events.flush)
+        self.namespace_labels = NamespaceLabels(self.profiles.namespaces, self._say, clock)
         self.untranslated = UntranslatedPods(
             self.snapshot, self.profiles, namespace=options.namespace, record=self._say, clock=clock
         )
