@@ -227,7 +227,9 @@ def test_problems_remark_on_namespaces_that_are_forbidden(kubeconfig: Path, tmp_
             for manifest in ({**meta, "kind": "ClusterRole", "rules": rules}, binding):
                 await apply(client, manifest)
         async with followed(tmp_path / "as-reader") as (tables, _):
-            assert tables.table("problems")["remarks"] == ["namespaces: you may not read it"]
+            (remark,) = tables.table("problems")["remarks"]
+            assert "the account of corewise web may not list and watch namespaces" in remark
+            assert remark.endswith("with your own account: corewise report")
 
     asyncio.run(read())
 
@@ -329,6 +331,8 @@ def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> No
         "OfferFrozen Node/odd",
         "NormalizeLabelInvalid Namespace/jobs",
     }
+    label = rows["NormalizeLabelInvalid Namespace/jobs"]
+    assert label["command"] == f"kubectl label --overwrite namespace jobs {names.NORMALIZE_CPUSET}=true"
     model = rows["UnknownCPUModel Node/odd"]
     assert model == {
         "name": "UnknownCPUModel Node/odd",
@@ -367,11 +371,11 @@ def test_unread_label_is_a_problem_until_corrected(kubeconfig: Path) -> None:
     async def look() -> None:
         async with Client(load_config(str(kubeconfig))) as client, followed(kubeconfig) as (tables, _):
 
-            async def shows(severity: str | None, since: str | None = None) -> None:
+            async def shows(severity: str, since: str | None = None) -> None:
                 for _ in range(1500):
                     rows = [row for row in tables.table("problems")["rows"] if row["reason"] == reason]
                     found = [row["severity"] for row in rows]
-                    if found == [severity] * bool(severity) and since in {None, *(r["since"] for r in rows)}:
+                    if found == [severity] and since in {None, *(r["since"] for r in rows)}:
                         return
                     await asyncio.sleep(0.02)
                 pytest.fail(f"{found} is not {severity}")

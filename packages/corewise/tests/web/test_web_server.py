@@ -423,6 +423,11 @@ async def test_with_tokens_each_view_requires_its_own_permissions(tmp_path: Path
             assert [await status(path, "nonsense") for path in paths] == [401] * 4
             assert [await status(path, viewer) for path in paths] == [200, 403, 403, 403]
             assert [await status(path, admin) for path in paths] == [200, 404, 200, 200]
+            both = await grant(world, "both", [{**rules[0], "resources": ["nodes", "pods"]}])
+            assert [await status(path, both) for path in paths] == [200, 404, 200, 403]
+            kinds = ["nodes", "pods", "namespaces"]
+            every = await grant(world, "every", [{**rules[0], "resources": kinds}])
+            assert await status("/api/tables/problems", every) == 200
             assert await status("/api/nodes/n", viewer) == 403  # it says whose pods are there
             assert await status("/api/pods/team/p", viewer) == 403
             await world.client.create(NAMESPACES, {"metadata": {"name": "team"}})

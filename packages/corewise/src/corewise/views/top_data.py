@@ -96,12 +96,6 @@ def lost_connection(caches: Iterable[Cache[Any]]) -> LostConnection | None:
     return None
 
 
-def unread_kinds(caches: Iterable[Cache[Any]]) -> list[str]:
-    """Return a remark on each kind that is absent or forbidden."""
-    found = ((cache.plural, cache.last_error) for cache in caches)
-    return [unread(kind, error) for kind, error in found if isinstance(error, Forbidden | NotFound)]
-
-
 class TopData:
     """The tables of a cluster, by the name that the command line has for each.
 
@@ -259,7 +253,12 @@ class TopData:
 
     def remarks(self, table: TopTable[R], rows: list[R]) -> list[str]:
         """Return remarks on what a table does not show, most urgent first, and on unreadable objects."""
-        return [*table.remarks(rows), *unread_kinds(table.caches)]
+        missing = (
+            unread(cache.plural, cache.last_error)
+            for cache in table.caches
+            if isinstance(cache.last_error, Forbidden | NotFound)
+        )
+        return [*table.remarks(rows), *missing]
 
     def _node_changed(self, name: str) -> None:
         self._reports.pop(name, None)

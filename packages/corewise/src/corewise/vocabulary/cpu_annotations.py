@@ -218,13 +218,17 @@ def normalize_label_problem(namespace: str, labels: Mapping[str, str]) -> Findin
     text = labels.get(NORMALIZE_CPUSET)
     if text in {None, YES, NO}:
         return None
-    meant = NO if (text or "").casefold() in _MEANT_AS_NO else YES
     message = (
         f'namespace {namespace}: the label {NORMALIZE_CPUSET}="{text}" is neither {YES} nor {NO}, so it '
-        f"counts as absent; to correct it: kubectl label --overwrite namespace {namespace} "
-        f"{NORMALIZE_CPUSET}={meant}"
+        f"counts as absent; to correct it: {normalize_label_command(namespace, labels)}"
     )
     return Finding(Reason.NORMALIZE_LABEL_INVALID, message)
+
+
+def normalize_label_command(namespace: str, labels: Mapping[str, str]) -> str:
+    """Return the command that sets a namespace's label normalize-cpuset to what it seems to mean."""
+    meant = NO if labels.get(NORMALIZE_CPUSET, "").casefold() in _MEANT_AS_NO else YES
+    return f"kubectl label --overwrite namespace {namespace} {NORMALIZE_CPUSET}={meant}"
 
 
 def numa_policy(word: str) -> NumaPolicy | None:

@@ -59,7 +59,7 @@ _OF_ONE_POD = (f"{_API}pods/", f"{_API}{_STREAM}pods/")
 _INDEX, _NAMESPACE = "index.html", "namespace"
 _WRITE_WITHIN = 30.0
 
-_NODES, _PODS = ResourceAccess("nodes"), ResourceAccess("pods")
+_NODES, _PODS, _NAMESPACES = map(ResourceAccess, ("nodes", "pods", "namespaces"))
 
 
 class Tables(Protocol):
@@ -142,7 +142,7 @@ class PageServer:
             case "what-if", _:
                 return (_NODES, _PODS, self._configuration)
             case _:
-                return (_NODES, _PODS)
+                return (_NODES, _PODS, _NAMESPACES) if path == "tables/problems" else (_NODES, _PODS)
 
     async def _get(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path

@@ -35,7 +35,7 @@ from corewise.views.page.followed import FollowedCluster
 from corewise.views.pod_table import PodRow
 from corewise.views.stored_config import fix_of
 from corewise.views.suppression_explanation import Subject
-from corewise.vocabulary.cpu_annotations import normalize_label_problem
+from corewise.vocabulary.cpu_annotations import normalize_label_command, normalize_label_problem
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
@@ -80,7 +80,7 @@ def severity_of(reason: str) -> Severity:
 class KnownProblem:
     """``name`` is the object's, NAMESPACE/NAME if it is in one; ``reason`` is "" where there is no code.
 
-    ``node``: the node that it is on or about, "" if there is none.
+    ``node``: the node that it is on or about, "" if there is none. ``correction``: a command that ends it.
     """
 
     kind: str
@@ -88,6 +88,7 @@ class KnownProblem:
     reason: str
     message: str
     node: str = ""
+    correction: str = ""
 
     @property
     def key(self) -> str:
@@ -109,7 +110,7 @@ class KnownProblem:
 
     @property
     def command(self) -> str:
-        """The command that says more; "" if there is none."""
+        """The command that ends the problem, or that says more; "" if there is none."""
         match self.kind:
             case "Node" if self.reason.startswith(("Offer", "Suppression", "Slice", "Batch")):
                 return f"corewise explain suppression {self.name}"
@@ -123,7 +124,7 @@ class KnownProblem:
                 namespace, _, name = self.name.partition("/")
                 read = f"kubectl -n {namespace} get configmap {name} -o yaml"
                 return f"{read} | corewise config check - --cluster"
-        return ""
+        return self.correction
 
 
 class ProblemHistory:
@@ -363,7 +364,8 @@ def of_namespaces(namespaces: Iterable[Namespace]) -> Iterator[KnownProblem]:
     for each in namespaces:
         meta = each.metadata
         if problem := normalize_label_problem(meta.name, meta.labels):
-            yield KnownProblem("Namespace", meta.name, problem.reason, problem.message)
+            command = normalize_label_command(meta.name, meta.labels)
+            yield KnownProblem("Namespace", meta.name, problem.reason, problem.message, correction=command)
 
 
 def of_caches(caches: Iterable[Cache[Any]]) -> Iterator[KnownProblem]:

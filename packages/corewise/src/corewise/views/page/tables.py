@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NotRequired, TypedDict
 
+from corewise.kube.errors import Forbidden
 from corewise.kube.resources import PODS
 from corewise.views.page.followed import FollowedCluster, UnknownObject
 from corewise.views.page.node_records import NodeRecords
 from corewise.views.page.problems import ProblemTable, counts
 from corewise.views.page.recommended import RecommendedTable
-from corewise.views.top_data import unread_kinds
 
 _AGE = "ageSeconds"
 _NODES, _PROBLEMS, _HOSTS, _RECOMMENDATIONS = "nodes", "problems", "hosts", "recommendations"
+_NAMESPACES_FORBIDDEN = (
+    "Problems with labels of namespaces are not shown: the account of corewise web may not list and watch "
+    "namespaces. The ClusterRole corewise-web of the Helm chart allows it. To see these problems with your "
+    "own account: corewise report"
+)
 
 
 class ShownTable(TypedDict):
@@ -68,7 +73,8 @@ class PageTables:
             raise UnknownObject(f"the table {name} is not divided by namespace: ask for it without one")
         now = self._cluster.clock.now()
         if name == _PROBLEMS:
-            remarks = unread_kinds([self._cluster.namespaces])
+            forbidden = isinstance(self._cluster.namespaces.last_error, Forbidden)
+            remarks = [_NAMESPACES_FORBIDDEN] if forbidden else []
             return {"rows": self._problems.rows(now), "total": None, "remarks": remarks}
         if name == _RECOMMENDATIONS:
             self._cluster.usages.want()
