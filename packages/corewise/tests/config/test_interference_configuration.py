@@ -351,16 +351,40 @@ def test_uncounted_cache_of_neighbors_warns(metrics: str, profiles: tuple[str, .
     assert [each.path for each in found] == ["interference.metrics"] * warns
 
 
-def test_uncounted_cache_names_settings_that_end_it() -> None:
-    section = f"profiles: {{{TAKES}, {MINDS}}}, metrics: {{preset: pcm"
-    told = [each.message for each in parse_interference(f"interference: {{{section}}}}}").warnings]
-    (added,) = (
-        each.partition("where corewise's agent runs, add ")[2] for each in told if "an llc may" in each
-    )
-    parsed = parse_interference(f"interference: {{{section}, {added}}}}}")
-    assert parsed.value is not None
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize(
+    ("metrics", "corrected"),
+    [
+        ("preset: pcm", "preset: pcm, {}"),
+        ("cpu: {query: x}", "cpu: {query: x}, {}"),
+        ("preset: pcm, llc_capacity: null", "preset: pcm, {}"),
+        ("preset: pcm, llc_capacity: {}", "preset: pcm, {}"),
+        ("preset: pcm, llc_capacity: {maximumAge: 1m}", "preset: pcm, llc_capacity: {maximumAge: 1m, {}}"),
+        ("preset: pcm, llc_capacity: {nodeLabel: node}", "preset: pcm, llc_capacity: {nodeLabel: node, {}}"),
+        ("preset: pcm, llc_capacity: {query: , unit: B}", "preset: pcm, llc_capacity: {unit: B, {}}"),
+    ],
+)
+def test_uncounted_cache_names_settings_that_end_it(metrics: str, corrected: str, *, relative: bool) -> None:
+    """One warning says what to write, and it is gone once that is written."""
+    section = f"relative: {str(relative).lower()}, profiles: {{{TAKES}, {MINDS}}}"
+    parsed = parse_interference(f"interference: {{{section}, metrics: {{{metrics}}}}}")
+    (told,) = [each.message for each in parsed.warnings if "llc_capacity" in each.message]
+    added = told.partition("where corewise's agent runs, write ")[2].removeprefix("in llc_capacity: ")
+    text = corrected[::-1].replace("}{", added[::-1], 1)[::-1]
+    again = parse_interference(f"interference: {{{section}, metrics: {{{text}}}}}")
+    assert again.value is not None, again.errors
+    assert not [each for each in again.warnings if "llc_capacity" in each.message]
+    assert again.value.metrics.series[Metric.LLC_CAPACITY].node_label == "node"
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    ["preset: corwise", "preset: [corewise]", "llc_capacity: {nodeLabel: node}", "llc_capacity: {query: ''}"],
+)
+def test_error_in_metrics_is_said_alone(metrics: str) -> None:
+    parsed = parse_interference(f"interference: {{metrics: {{{metrics}}}, profiles: {{{TAKES}, {MINDS}}}}}")
+    assert parsed.errors
     assert not [each for each in parsed.warnings if "llc_capacity" in each.message]
-    assert parsed.value.metrics.series[Metric.LLC_CAPACITY].node_label == "node"
 
 
 def test_neighbors_count_where_the_preset_is_unwritten() -> None:

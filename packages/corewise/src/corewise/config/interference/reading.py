@@ -14,7 +14,7 @@ what is written for a series replaces it; without a preset only the series that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -258,6 +258,9 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
     decoder.choice(missing["score"], _MissingScore)
     relative = decoder.flag(fields["relative"])
     capacity = decoder.fields(fields["capacity"], ("memoryBandwidth",))
+    errors = decoder.error_count
+    metrics = read_metrics(decoder, fields["metrics"])
+    metrics_are_right = decoder.error_count == errors
     config = InterferenceConfiguration(
         overprovisioning=_overprovisioning(decoder, fields["overprovisioning"]),
         points=_points(decoder, fields["points"]),
@@ -265,7 +268,7 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
         counterweight=_counterweight(decoder, fields["counterweight"], window),
         missing_passes=decoder.choice(missing["filter"], _OnMissing) is not _OnMissing.FAIL,
         type_label=_type_label(decoder, fields["typeLabel"]),
-        metrics=read_metrics(decoder, fields["metrics"]),
+        metrics=metrics,
         capacity=tuple(_rule(decoder, item) for item in decoder.items(capacity["memoryBandwidth"])),
         default=default,
         profiles=profiles,
@@ -276,7 +279,8 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
     )
     _warn_unplaceable(decoder, fields["profiles"], config)
     _warn_unread(decoder, fields["metrics"], config)
-    _warn_uncounted(decoder, fields["metrics"], config)
+    if metrics_are_right:
+        _warn_uncounted(decoder, fields["metrics"], config)
     if config.relative:
         _warn_absolute(decoder, fields["relative"], config)
     return config
@@ -379,21 +383,44 @@ def _warn_unread(decoder: Decoder, place: Place, config: InterferenceConfigurati
 
 def _warn_uncounted(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
     """Warn that scores leave out the cache of neighbors, because no query gives the sizes of caches."""
+    if not _is_uncounted(config):
+        return
     size = Metric.LLC_CAPACITY
-    if config.counts_neighbors and not config.metrics.template(size):
-        query = size.spec.queries[Preset.COREWISE].query
-        decoder.warn(
-            place,
-            f"nothing queries {size}: scores do not count the cache that a pod takes from others, so a pod "
-            "with an llc may be placed beside pods that need their cache; where corewise's agent runs, add "
-            f'{size}: {{query: "{query}", nodeLabel: node}}',
-        )
+    absolute = "".join(
+        f"{each} stays absolute, and " for each in _absolute(config) if each.spec.reference is size
+    )
+    added = f'query: "{size.spec.queries[Preset.COREWISE].query}"'
+    stated = {str(key.path[-1]): value for key, value in decoder.entries(place)}.get(size)
+    inside = [str(key.path[-1]) for key, _ in decoder.entries(stated)] if stated else []
+    if "nodeLabel" not in inside:
+        added += ", nodeLabel: node"
+    decoder.warn(
+        place,
+        f"nothing queries {size}: {absolute}scores do not count the cache that a pod takes from others, so a "
+        "pod with an llc may be placed beside pods that need their cache; where corewise's agent runs, write "
+        + (f"in {size}: {added}" if inside else f"{size}: {{{added}}}"),
+    )
+
+
+def _is_uncounted(config: InterferenceConfiguration) -> bool:
+    return config.counts_neighbors and not config.metrics.template(Metric.LLC_CAPACITY)
 
 
 def _warn_absolute(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
-    """Warn of metrics that cannot be relative, because no query gives what they are divided by."""
+    """Warn of metrics that cannot be relative; of the size of caches only if no other warning names it."""
+    for metric in _absolute(config):
+        divisor = metric.spec.reference
+        if divisor is not Metric.LLC_CAPACITY or not _is_uncounted(config):
+            decoder.warn(
+                place,
+                f"{metric} stays absolute: nothing queries {divisor}; write metrics.{divisor}.query",
+            )
+
+
+def _absolute(config: InterferenceConfiguration) -> Iterator[Metric]:
+    """Yield the metrics that cannot be relative, because no query gives what they are divided by."""
     template = config.metrics.template
-    for metric in RANKED:
+    for metric in RANKED if config.relative else ():
         divisor = metric.spec.reference
         if (
             divisor in DIVISORS
@@ -401,10 +428,7 @@ def _warn_absolute(decoder: Decoder, place: Place, config: InterferenceConfigura
             and template(metric)
             and not template(divisor)
         ):
-            decoder.warn(
-                place,
-                f"{metric} stays absolute: nothing queries {divisor}; write metrics.{divisor}.query",
-            )
+            yield metric
 
 
 def unplaceable_message(needed: float, largest: float, which: str = "no node") -> str:
