@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Self
@@ -77,7 +77,8 @@ STREAMS = (PodStream(PLAIN, 0.2, 10.0, 500), PodStream(OWNER, 2.0, 30.0, 2000, "
 class Phases:
     """The seconds during which everything runs, is away, and runs again.
 
-    The last phase ends once the pods that wait then are bound, two minutes later at the latest.
+    The last one includes the start of the programs, and goes on until every pod that waits at its end is
+    bound, for two more minutes at most.
     """
 
     before: float = 30.0
@@ -308,26 +309,30 @@ async def _three_phases(
     progress: Callable[[str], None],
 ) -> OutageReport:
     done: list[Phase] = []
-
     now = asyncio.get_running_loop().time
 
-    async def let_pass(name: str, seconds: float, *, until_bound: bool = False) -> None:
+    @contextmanager
+    def counted(name: str, seconds: float) -> Iterator[None]:
+        """Count into a phase; the next one follows at once, so that no time is left out."""
         progress(f"{name}, for {seconds:g} s")
         witness.phase = phase = Phase(name)
         done.append(phase)
         writes, failures, began = counters.status_patches, counters.failures, now()
-        await asyncio.sleep(seconds)
-        if until_bound:
-            await witness.until_bound(_SETTLE)
+        yield
         phase.seconds = now() - began
         phase.kubelet_writes, phase.refused = counters.status_patches - writes, counters.failures - failures
 
-    await let_pass("all run", phases.before)
-    corewise.check()
-    await corewise.kill()
-    await let_pass("all killed", phases.away)
-    await corewise.start()
-    await let_pass("all run again", phases.after, until_bound=True)
+    with counted("all run", phases.before):
+        await asyncio.sleep(phases.before)
+        corewise.check()
+        await corewise.kill()
+    with counted("all killed", phases.away):
+        await asyncio.sleep(phases.away)
+    with counted("all run again", phases.after):
+        await corewise.start()
+        await asyncio.sleep(phases.after)
+        progress("waiting for pods that have no node")
+        await witness.until_bound(_SETTLE)
     corewise.check()
     return OutageReport(len(witness.nodes.items), corewise.names, tuple(done), witness.waiting)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from corewise.quantities import RawMilli
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU
-from corewise_lab.outage import offered_milli
+from corewise_lab.kubelets import KubeletCounters
+from corewise_lab.outage import Killable, OutageReport, Phases, Witness, _three_phases, offered_milli
 from kubedouble import expressions
+from virtual_time import run_virtual
 
 WITHIN = 300.0
 
@@ -45,8 +49,10 @@ def test_nodes_stay_amplified_through_kubelet_writes(report: dict[str, Any]) -> 
 
 
 def test_plain_pods_are_placed_without_corewise(report: dict[str, Any]) -> None:
-    away = report["phases"][1]["plain"]
-    assert away["bound"] > away["created"] / 2, "the others are on their way"
+    for plain in (each["plain"] for each in report["phases"]):
+        assert plain["bound"] > plain["created"] / 2, "the others are on their way"
+    away, after = report["phases"][1]["plain"], report["phases"][2]["owner"]
+    assert away["medianWaitSeconds"] < after["medianWaitSeconds"], "they waited for the programs, too"
 
 
 def test_pods_wait_for_owned_cpus_and_share_none(report: dict[str, Any]) -> None:
@@ -55,7 +61,42 @@ def test_pods_wait_for_owned_cpus_and_share_none(report: dict[str, Any]) -> None
     early = before["bound"] + away["bound"]
     assert early <= before["created"], "one that came in the outage was bound in it"
     assert early + after["bound"] >= before["created"] + away["created"]
+    unbound = sum(each["created"] - each["bound"] for each in (before, away, after))
+    assert report["waitingAtEnd"] <= unbound + 1, "one may be created and not counted yet"
     assert [each["cpusTwice"] for each in report["phases"]] == [0, 0, 0]
+
+
+def test_phases_follow_each_other_without_a_gap() -> None:
+    """Killing takes 1 s, starting 2 s, and the last pod is bound 4 s after the last phase's time."""
+    said: list[str] = []
+    counters = SimpleNamespace(status_patches=0, failures=0)
+
+    async def three() -> OutageReport:
+        async def kubelets() -> None:
+            while True:
+                await asyncio.sleep(0.5)
+                counters.status_patches += 1
+
+        corewise = SimpleNamespace(
+            kill=lambda: asyncio.sleep(1), start=lambda: asyncio.sleep(2), check=lambda: None, names=()
+        )
+        nodes = SimpleNamespace(items={})
+        witness = SimpleNamespace(until_bound=lambda _: asyncio.sleep(4), nodes=nodes, waiting=0)
+        writing = asyncio.create_task(kubelets())
+        report = await _three_phases(
+            Phases(10.0, 20.0, 30.0),
+            cast("Witness", witness),
+            cast("Killable", corewise),
+            cast("KubeletCounters", counters),
+            said.append,
+        )
+        writing.cancel()
+        return report
+
+    report = run_virtual(three())
+    assert [each.seconds for each in report.phases] == [11.0, 20.0, 36.0]
+    assert sum(each.kubelet_writes for each in report.phases) == counters.status_patches
+    assert said[-2:] == ["all run again, for 30 s", "waiting for pods that have no node"]
 
 
 @pytest.mark.parametrize(
