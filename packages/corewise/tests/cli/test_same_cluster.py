@@ -13,6 +13,7 @@ from corewise.cli import output
 from corewise.cli.errors import Failure
 from corewise.cli.options import cluster_options
 from corewise.cli.output import Form
+from corewise.cli.same_cluster import for_same_cluster
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
 
@@ -72,6 +73,25 @@ def test_commands_get_the_options_of_the_call(text: str, shown: str) -> None:
     assert said(text, *WHERE) == shown
     assert said(shown, *WHERE) == shown
     assert said(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("'a\nkubectl get x'\nkubectl get y", f"'a\nkubectl get x'\nkubectl {NAMED} get y"),
+        ('"a\n\nkubectl get x": kubectl get y', f'"a\n\nkubectl get x": kubectl {NAMED} get y'),
+        ("the 'x\nkubectl get y", f"the 'x\nkubectl {NAMED} get y"),
+        (" 'x" * 5_000 + " kubectl get y", " 'x" * 5_000 + f" kubectl {NAMED} get y"),
+    ],
+    ids=["single", "double", "open", "many open"],
+)
+def test_quoted_lines_are_no_commands(text: str, shown: str) -> None:
+    @click.command()
+    @cluster_options
+    def rewrite(**_options: str | None) -> None:
+        click.echo(for_same_cluster(text), nl=False)
+
+    assert CliRunner().invoke(rewrite, WHERE, catch_exceptions=False).output == shown
 
 
 @pytest.mark.parametrize("option", ["--kubeconfig", "--context", "--config-namespace"])

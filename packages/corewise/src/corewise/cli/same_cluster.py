@@ -5,7 +5,7 @@ the ConfigMap. Whoever calls with ``--kubeconfig``, ``--context`` or ``--config-
 same options: messages, hints and explanations pass through :func:`for_same_cluster`, some of them twice.
 
 A message quotes what a user wrote, such as the value of an annotation, and a command quotes a path with a
-blank: a quoted text stays as it is.
+blank: a quoted text of up to 500 characters stays as it is, also over several lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GIVEN = "corewise.options of the cluster"
 _WORD = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
 _COMMAND = re.compile(
     rf"""
-    (?<!\w)(?P<quote>['"]).*?(?P=quote)(?!\w)
+    (?<!\w)(?P<quote>['"])(?s:.{{0,500}}?)(?P=quote)(?!\w)
     | (?<![\w/.-])(?<!\ -n\ )(?:
         kubectl(?=
             (?:\ -n\ {_WORD})?

@@ -71,11 +71,11 @@ from corewise.quantities import (
 from corewise.topology import CPUSet, CPUSetError, Topology
 from corewise.vocabulary.cpu_annotations import (
     DEFAULT_BINDING,
-    YES,
     CPUBinding,
     NumaPolicy,
     Reservation,
     ResourceStatus,
+    asks_to_normalize,
     normalize_problem,
     numa_policy,
     parse_cpu_binding,
@@ -395,7 +395,7 @@ def _stated(pod: Pod) -> _StatedByPod:
         counted = _Counted(_requests(demand), owned, is_cpuset_by_class(demand))
         if len(_read_before) >= _REMEMBERED:
             _read_before.clear()
-        normalizes = meta.annotations.get(NORMALIZE_CPUSET) == YES
+        normalizes = asks_to_normalize(meta.annotations)
         _read_before[key] = known = _StatedByPod(
             counted, normalizes, *_wishes(pod, counted), _constraints(pod)
         )

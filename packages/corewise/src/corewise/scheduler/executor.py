@@ -19,8 +19,8 @@ from corewise.kube.errors import NotFound
 from corewise.kube.resources import PODS
 from corewise.quantities import MILLI, Quantity
 from corewise.scheduler.state import ClusterState
-from corewise.vocabulary.cpu_annotations import YES, ResourceStatus, print_resource_status
-from corewise.vocabulary.names import CLAIM_EXPIRED, NORMALIZE_CPUSET, OWNED_CPU_COUNT, RESOURCE_STATUS
+from corewise.vocabulary.cpu_annotations import ResourceStatus, asks_to_normalize, print_resource_status
+from corewise.vocabulary.names import CLAIM_EXPIRED, OWNED_CPU_COUNT, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import Owners, print_owned_cpus
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
@@ -127,7 +127,7 @@ def _stated(action: BindPod | StateCPUs) -> dict[str, str]:
     """Return the annotations that say what a pod has."""
     placement = action.placement
     stated = {RESOURCE_STATUS: print_resource_status(stated_status(placement))}
-    if placement.cpus and action.pod.metadata.annotations.get(NORMALIZE_CPUSET) == YES:
+    if placement.cpus and asks_to_normalize(action.pod.metadata.annotations):
         stated[OWNED_CPU_COUNT] = str(len(placement.cpus))
     return stated
 

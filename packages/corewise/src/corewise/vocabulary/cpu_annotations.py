@@ -200,6 +200,11 @@ YES, NO = "true", "false"
 """The values of normalize-cpuset."""
 
 
+def asks_to_normalize(annotations: Mapping[str, str]) -> bool:
+    """Return whether a pod's annotation asks for normalized CPUs, if it owns any."""
+    return annotations.get(NORMALIZE_CPUSET) == YES
+
+
 def normalize_problem(annotations: Mapping[str, str]) -> Finding | None:
     """Return the problem of a pod's annotation normalize-cpuset; None if it is absent or good."""
     text = annotations.get(NORMALIZE_CPUSET)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import msgspec
 
 from corewise.quantities import MILLI
-from corewise.vocabulary.cpu_annotations import YES, ResourceStatus
+from corewise.vocabulary.cpu_annotations import ResourceStatus, asks_to_normalize
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.findings import Finding
-from corewise.vocabulary.names import NORMALIZE_CPUSET, QOS_CLASS, RESTRICTED_QOS_NAMESPACES
+from corewise.vocabulary.names import QOS_CLASS, RESTRICTED_QOS_NAMESPACES
 from corewise.vocabulary.reasons import Reason
 
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
@@ -103,4 +103,4 @@ ANY_NAMESPACE = QoSRules(None)
 
 def normalizes_cpus(qos_class: str, annotations: Mapping[str, str]) -> bool:
     """Return whether the CPUs that a pod of this class owns are normalized ones."""
-    return qos_class in OWNERS_OF_CPUS and annotations.get(NORMALIZE_CPUSET) == YES
+    return qos_class in OWNERS_OF_CPUS and asks_to_normalize(annotations)
