@@ -25,7 +25,8 @@ class Kubectl:
 
     def __init__(self, binary: str, kubeconfig: Path, home: Path) -> None:
         self.binary = binary
-        self.environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(home), "NO_COLOR": "1"}
+        self.environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(home)}
+        self.environment |= {"NO_COLOR": "1", "GOGC": "off"}  # it ends before it has much garbage
 
     def run(self, *arguments: str, stdin: Any = None) -> subprocess.CompletedProcess[str]:
         text = stdin if stdin is None or isinstance(stdin, str) else json.dumps(stdin)
