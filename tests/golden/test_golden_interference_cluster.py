@@ -13,7 +13,7 @@ DATA = ROOT / "experiments" / "interference_cluster" / "data"
 
 
 def test_page_has_the_tables_of_the_results() -> None:
-    mixes, weights = read(DATA / "mixes.jsonl"), read(DATA / "mixes.jsonl", DATA / "weights.jsonl")
+    mixes, weights = read(DATA / "mixes.jsonl"), read(DATA / "crowded.jsonl", DATA / "weights.jsonl")
     expected = {
         "slowdowns": tables.slowdowns(mixes),
         "prices": tables.prices(mixes),
