@@ -112,10 +112,10 @@ class _Rig:
             for number, name in enumerate(names):
                 await asyncio.sleep(begin + number / rate - loop.time())
                 tasks.create_task(act(name))
-        used, last = processes.cpu_nanoseconds(self.process), before
-        while used - last > _BUSY:
+        last, used = 0, before
+        while used - last > _BUSY:  # at first it is: events gather before the scheduler reads them
             await asyncio.sleep(_SETTLED)
-            used, last = processes.cpu_nanoseconds(self.process), used
+            last, used = used, processes.cpu_nanoseconds(self.process)
         return (used - before) / 1e6 / count
 
     async def bind(self, name: str) -> None:
