@@ -61,11 +61,6 @@ def test_the_same_again_is_the_one_that_runs() -> None:
     assert start() is start()
 
 
-def test_start_skips_the_slow_import_of_jsonschema() -> None:
-    start()
-    assert "rfc3987_syntax" not in sys.modules
-
-
 def test_a_second_database_in_one_process_is_refused(tmp_path: Path) -> None:
     start()
     with pytest.raises(EmbeddedError, match="memory already"):

@@ -19,7 +19,6 @@ import fcntl
 import importlib
 import io
 import socketserver
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -55,8 +54,6 @@ _POLL = 0.05
 _NOWHERE = "http://placement.embedded"
 _MODULES = ("conf", "db_api", "deploy")
 _LOGGERS = ("placement", "alembic", "oslo_db", "oslo_policy", "oslo_middleware", "sqlalchemy")
-_SLOW_IMPORT = "rfc3987_syntax"
-"""jsonschema checks IRIs with it if it is installed. Importing it takes 2.5 s; Placement checks no IRI."""
 _STARTING = threading.Lock()
 
 Environment = dict[str, Any]
@@ -154,23 +151,10 @@ def _load(path: Path | None) -> Application:
 
 def _imported() -> tuple[Any, type[Exception], dict[str, Any]]:
     """Import Placement late, because it takes longer than all of corewise, and quietly."""
-    with quietly(), _without(_SLOW_IMPORT):
+    with quietly():
         modules = {name: importlib.import_module(f"placement.{name}") for name in _MODULES}
         database_error: type[Exception] = importlib.import_module("oslo_db.exception").DBError
         return importlib.import_module("oslo_config.cfg"), database_error, modules
-
-
-@contextlib.contextmanager
-def _without(module: str) -> Iterator[None]:
-    """Let others do without an optional module, unless it is imported already."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]  # importing it raises ImportError
-    try:
-        yield
-    finally:
-        del sys.modules[module]
 
 
 def in_process_client(placement: Application) -> PlacementClient:
