@@ -20,7 +20,7 @@ from experiments.antagonist.tables import table, wilson
 from kernel.cgroup_writes import layout_here
 
 ENOUGH = 16
-"""Seconds within which the agent has named nine in ten of those whom it named in the published runs."""
+"""In the published runs, nine of ten neighbors that the agent named were named within these seconds."""
 DATA = Path(node.__file__).parent / "data" / "cgroup-v1-1-cpu.jsonl"
 
 
