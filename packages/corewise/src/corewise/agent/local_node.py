@@ -22,6 +22,7 @@ import msgspec
 from corewise.actions import WriteQuota
 from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.kubelet import CPUManager, cpu_manager_file
+from corewise.agent.latest import Latest
 from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, certain_pods
 from corewise.agent.pinning import CPUSetReconciler
 from corewise.agent.problems import ProblemLog
@@ -112,6 +113,7 @@ class LocalNode:
         self._quotas = QuotaReconciler(cgroups, rules)
         self.pins = CPUSetReconciler(cgroups, root, rules)
         self._cpu_manager_file = cpu_manager_file(root)
+        self._certain_pods = Latest(certain_pods)
         self._started: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED
         self._workloads = WorkloadsInUse()
@@ -171,7 +173,7 @@ class LocalNode:
 
     def certain_pods(self, pods: Collection[QuotaPod]) -> CertainPods:
         """Find the pods whose cgroups are certain; have nothing written to those that two pods state."""
-        certain = certain_pods(pods, self._uid)
+        certain = self._certain_pods(tuple(pods), self._uid)
         self.problem_log.update("pods", certain.problems)
         with suppress(KernelError):
             self.cgroups.find().leave_alone(certain.contested)
@@ -188,7 +190,7 @@ class LocalNode:
         owners, exclusive = self.pins.division.owners, self.cpu_manager().exclusive
         by_kubelet = {
             pod.uid: exclusive[pod.uid]
-            for pod in pods
+            for pod in (pods if exclusive else ())
             # one of its containers may share CPUs
             if pod.uid in exclusive and pod.cpu_request == len(exclusive[pod.uid]) * MILLI
         }

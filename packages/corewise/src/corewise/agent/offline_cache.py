@@ -10,6 +10,7 @@ from pathlib import Path
 
 from corewise.actions import EmitEvent
 from corewise.agent.cgroups import CgroupSetup
+from corewise.agent.latest import Latest
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_decision import Measurement, NodeColocation
@@ -43,7 +44,7 @@ class OfflineCache:
     def __init__(self, local: LocalNode, root: Path, samples: Samples | None) -> None:
         self._local = local
         self._samples = samples or Sampler(root, local.cgroups)
-        self._table = PodTable(local.rules)
+        self._sorted = Latest(PodTable(local.rules).sort)
         self._offers = OfferHistory()
         self.history = SampleHistory()
         self.utilization: Fraction | None = None
@@ -59,7 +60,7 @@ class OfflineCache:
         """Take the pods of the node; return the warnings that are new."""
         before = set(self.pods.warnings)
         certain = self._local.certain_pods(pods).pods
-        self.pods = self._table.sort(certain, found.names, self._local.cpu_manager())
+        self.pods = self._sorted(certain, found.names, self._local.cpu_manager())
         return [each for each in self.pods.warnings if each not in before]
 
     def sample(self, now: float, wall: float, node: NodeColocation) -> Measurement:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.eviction import Evictor
+from corewise.agent.latest import Latest
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_cache import OfflineCache
@@ -53,6 +54,7 @@ class OfflineController:
         self._limits = BatchLimits()
         self._resctrl = ResctrlLimits()
         self._switch = Switch()
+        self._batch_requests = Latest(batch_requests)
         self.node = NodeColocation()
         self.cache = OfflineCache(local, root, samples)
         self.suppressor = Suppressor(local.name)
@@ -142,8 +144,8 @@ class OfflineController:
         return result
 
     def _begin(self, wall: float, pods: Collection[QuotaPod]) -> Tick:
-        running = batch_requests(pod for pod in pods if pod.status.phase == "Running")
-        return Tick(on=self.node.on, wall=wall, running=running, requested=batch_requests(pods))
+        running, requested = self._batch_requests(tuple(pods))
+        return Tick(on=self.node.on, wall=wall, running=running, requested=requested)
 
     def _settle(self, pods: Collection[QuotaPod], result: Tick) -> CgroupSetup | None:
         try:

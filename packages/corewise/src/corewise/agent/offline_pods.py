@@ -12,7 +12,7 @@ which then tells how many. They cannot be lent, whether it uses them or not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from corewise.actions import EmitEvent
@@ -108,8 +108,12 @@ class NodePods:
         return {each.cgroup: len(each.containers) for each in self.offline} | others
 
 
-def batch_requests(pods: Iterable[QuotaPod]) -> OfflineAmounts:
-    """Return the batch resources that pods request together; those that have ended request nothing."""
+def batch_requests(pods: Collection[QuotaPod]) -> tuple[OfflineAmounts, OfflineAmounts]:
+    """Return the batch resources that running pods request together, and that all do that have not ended."""
+    return _requests(pod for pod in pods if pod.status.phase == "Running"), _requests(pods)
+
+
+def _requests(pods: Iterable[QuotaPod]) -> OfflineAmounts:
     total = Counter[str]()
     for pod in pods:
         for resource in (BATCH_CPU, BATCH_MEMORY):

@@ -12,7 +12,7 @@ history of its own. Verdicts show names.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -93,7 +93,7 @@ class WaitWatch:
             if any(self._waiting(interval)):
                 self._alert_until = now + _ALERT_FOR
             if self._looks % _JUDGED_EVERY == 0:
-                self._judge_all(now, wall, _requests(pods, ratio_of, owned))
+                self._judge_all(now, wall, lambda: _requests(pods, ratio_of, owned))
             self._looks += 1
         self._forget(now, pods)
         return ALERT if now < self._alert_until or interval is None else REST
@@ -120,12 +120,13 @@ class WaitWatch:
     def _waiting(self, interval: Interval) -> Iterator[str]:
         return (uid for uid in interval.waits if is_waiting(uid, interval))
 
-    def _judge_all(self, now: float, wall: float, requests: Mapping[str, float]) -> None:
+    def _judge_all(self, now: float, wall: float, find_requests: Callable[[], Mapping[str, float]]) -> None:
         suspected, self._suspected = self._suspected, {}
         if not self._intervals:
             return
         last = self._intervals[-1]
         waiting = set(self._waiting(last)) | (self.verdicts.keys() & last.waits.keys())
+        requests = find_requests() if waiting else {}
         for uid in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
             self._take(judge(uid, self._intervals, requests), suspected.get(uid, ""), now, wall)
 
@@ -165,7 +166,7 @@ def _requests(pods: Collection[QuotaPod], ratio_of: RatioOf, owned: Mapping[str,
         return request * _HUNDREDTHS / (MILLI * ratio_of(pod).hundredths)
 
     return {
-        pod.uid: float(len(owned[pod.uid])) if pod.uid in owned else cpus(pod, pod.cpu_request)
+        pod.uid: float(len(owned[pod.uid])) if pod.uid in owned else cpus(pod, request)
         for pod in pods
-        if pod.cpu_request
+        if (request := pod.cpu_request)
     }
