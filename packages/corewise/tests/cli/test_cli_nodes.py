@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,8 +23,9 @@ from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
+from corewise.kube.errors import api_error
 from corewise.kube.objects import ConfigMap
-from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from corewise.ratios.cluster import read_configuration
 from corewise.views.node_listing import ListedCluster, NodeState, offline_state_of
 from corewise.views.node_table import remarks
@@ -270,6 +272,24 @@ def test_unresponsive_cluster_is_reported(kubeconfig: Path, tmp_path: Path) -> N
     other = tmp_path / "kubeconfig"
     other.write_text(json.dumps(document))
     assert failure(other, "nodes").exit_code == ExitCode.CONNECTION
+
+
+def test_forbidden_config_map_is_not_an_empty_one(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, list_all = Client.get, Client.list
+
+    async def refused(client: Client, resource: Resource[Any], *arguments: Any, **options: Any) -> Any:
+        if resource.plural in {"configmaps", "pods"}:
+            raise api_error(403, b"{}")
+        return await (list_all if options or not arguments else read)(client, resource, *arguments, **options)
+
+    monkeypatch.setattr(Client, "get", refused)
+    monkeypatch.setattr(Client, "list", refused)
+    fast = call(kubeconfig, "nodes").stdout.splitlines()[1]
+    assert "ratio due" not in fast
+    assert "(0%)" not in fast  # of REQUESTED, which is unknown
+    explained = call(kubeconfig, "explain", "node", "fast").stdout
+    assert "or may not be read, and no good one is known" in explained
+    assert "normalization is off" not in explained
 
 
 def test_missing_kubeconfig_is_bad_input(tmp_path: Path) -> None:

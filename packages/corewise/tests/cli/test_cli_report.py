@@ -145,6 +145,15 @@ def test_unread_label_of_a_namespace_is_a_problem(tmp_path: Path) -> None:
     assert f"kubectl label --overwrite namespace jobs {NORMALIZE_CPUSET}=true" in text
 
 
+def test_unknown_raw_cpus_are_no_gain(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    # as Koordinator leaves a node: amplified, and recorded by nobody
+    koordinators = {AMPLIFICATION_RATIO: '{"cpu":1.5}', NORMALIZATION_RATIO: "1.50"}
+    items = [node("n", "72", annotations=koordinators)]
+    file.write_text(json.dumps({"items": items}))
+    assert "- **-** CPUs gained." in text_of(file, "-o", "md")
+
+
 def test_page_is_well_formed_and_needs_nothing_else(dump: Path) -> None:
     html = text_of(dump)
     assert html.startswith('<!DOCTYPE html>\n<html lang="en">')

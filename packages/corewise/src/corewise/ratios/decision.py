@@ -282,7 +282,9 @@ def _unknown_or_in_the_way(
 
 
 def _unknown_key(key: str) -> str:
-    return f"the key {key} of ConfigMap {CONFIG_NAME} has errors and no good one is known"
+    return (
+        f"the key {key} of ConfigMap {CONFIG_NAME} has errors, or may not be read, and no good one is known"
+    )
 
 
 def _status_correction(

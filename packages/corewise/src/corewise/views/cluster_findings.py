@@ -65,7 +65,7 @@ def _worth(report: ClusterReport) -> KeyFigure:
     if without is None and now is None:
         sentence = (
             "How fast one CPU is on each kind of machine is not known: the configuration has no ratios for "
-            "them (corewise config starter --cluster prints some to start with)."
+            "them, or may not be read (corewise config starter --cluster prints some to start with)."
         )
         return KeyFigure("-", "worth of one requested CPU", sentence)
     by = "As measured" if report.measured else "By the ratios of the configuration"
@@ -77,7 +77,10 @@ def _worth(report: ClusterReport) -> KeyFigure:
 
 def _gained(report: ClusterReport) -> KeyFigure:
     amounts = report.total.amounts
-    raw, schedulable = amounts.raw or 0, amounts.schedulable or 0
+    if amounts.raw is None:
+        sentence = "How many CPUs the ratios add is not known: no node states its raw CPUs (RAW CPU below)."
+        return KeyFigure("-", "CPUs gained", sentence)
+    raw, schedulable = amounts.raw, amounts.schedulable or 0
     sentence = (
         f"Nodes offer {cpus(schedulable)} schedulable CPUs from {cpus(raw)} raw CPUs: "
         f"{cpus(report.gained)} more{percent(report.gained, raw)}."

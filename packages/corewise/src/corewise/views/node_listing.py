@@ -13,7 +13,7 @@ from corewise.amplification import StatusState
 from corewise.amplification.policy import NAME as POLICY_NAME
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Forbidden, NotFound
-from corewise.kube.objects import ConfigMap, PartialObject
+from corewise.kube.objects import PartialObject
 from corewise.kube.resources import (
     CONFIG_MAPS,
     MUTATING_POLICY_BINDINGS,
@@ -24,6 +24,7 @@ from corewise.kube.resources import (
 )
 from corewise.manager.options import MUTATING_NAME
 from corewise.ratios.cluster import (
+    UNKNOWN,
     ClusterContext,
     ConfigurationReading,
     interfering_webhook,
@@ -82,19 +83,20 @@ async def list_cluster(
             missing.append(unread(resource.plural, error))
             return None
 
-    async def configured() -> ConfigMap | None:
+    async def configured() -> ConfigurationReading:
         try:
-            return await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)
+            return read_configuration(await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace))
         except (Forbidden, NotFound) as error:
             missing.append(unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
-            return None
+            forbidden = isinstance(error, Forbidden)
+            return ConfigurationReading(UNKNOWN) if forbidden else read_configuration(None)
 
     async def selected() -> Iterable[Node]:
         if name:
             return [await client.get(WORKLOAD_NODES, name)]
         return await client.list(WORKLOAD_NODES, label_selector=label_selector)
 
-    nodes, topologies, pods, config_map, webhooks = await asyncio.gather(
+    nodes, topologies, pods, reading, webhooks = await asyncio.gather(
         selected(),
         optional(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)),
         optional(WORKLOAD_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
@@ -102,7 +104,6 @@ async def list_cluster(
         optional(MUTATING_WEBHOOKS),
     )
     paths = await installed_paths(client, webhooks, missing)
-    reading = read_configuration(config_map)
     context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
     pods_of: dict[str, list[Pod]] = defaultdict(list)

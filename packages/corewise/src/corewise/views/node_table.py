@@ -297,8 +297,8 @@ def _ratio(title: str, ratio: Callable[[Facts], str | None], priority: int) -> C
 
 
 def _requested(row: NodeRow) -> str:
-    amounts = row.amounts
-    return cpus(amounts.requested) + percent(amounts.requested or 0, amounts.schedulable or 0)
+    requested = row.amounts.requested
+    return "-" if requested is None else cpus(requested) + percent(requested, row.amounts.schedulable or 0)
 
 
 def _used(row: NodeRow) -> str:
