@@ -97,7 +97,6 @@ def test_the_full_values_render_what_is_expected() -> None:
     )
 
 
-MOVED = "s/namespace: corewise-system/namespace: koordinator-system/"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ MOVED = "s/namespace: corewise-system/namespace: koordinator-system/"
             {"namespace": "koordinator-system"},
             [
                 "export COREWISE_CONFIG_NAMESPACE=koordinator-system",
-                f"corewise config starter | sed '{MOVED}' > slo-controller-config.yaml",
+                "corewise config starter > slo-controller-config.yaml",
                 "corewise config check slo-controller-config.yaml --cluster",
                 "kubectl apply -f slo-controller-config.yaml",
             ],

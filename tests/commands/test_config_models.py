@@ -25,7 +25,13 @@ from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
 from corewise.manager import busy_nodes
 from corewise.normalization.starter import STARTER_FIELD, PublishedScore, published_scores, starter_ratios
 from corewise.quantities import ONE, Ratio
-from corewise.vocabulary.names import AMPLIFICATION_KEY, CONFIG_NAME, CPU_BASIC_INFO, NORMALIZATION_KEY
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    CPU_BASIC_INFO,
+    NORMALIZATION_KEY,
+)
 from corewise.vocabulary.reasons import Reason
 from manager.world import CRD
 
@@ -70,6 +76,15 @@ def test_first_page_example_gives_real_nodes_their_ratios(directory: Path) -> No
     result = run(*command.split()[3:])
     assert result.exit_code == 0
     assert (result.stdout + result.stderr).splitlines() == printed
+
+
+@pytest.mark.parametrize("chosen", ["own", ""])
+def test_starter_is_for_the_chosen_namespace(monkeypatch: pytest.MonkeyPatch, chosen: str) -> None:
+    if chosen:
+        monkeypatch.setenv("COREWISE_CONFIG_NAMESPACE", chosen)
+    printed = run("starter").stdout
+    assert yaml.safe_load(printed)["metadata"]["namespace"] == (chosen or CONFIG_NAMESPACE)
+    assert "no problems" in run("check", "-", stdin=printed).stderr
 
 
 def test_page_spells_every_model_as_a_kernel_does() -> None:

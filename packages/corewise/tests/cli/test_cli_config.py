@@ -242,6 +242,13 @@ def test_stdin_is_read_for_a_dash() -> None:
             "f:2:18: warning: corewise reads the ConfigMap slo-controller-config, not this one",
         ),
         (
+            (
+                "kind: ConfigMap\nmetadata: {name: slo-controller-config, namespace: own}\n"
+                "data:\n  cpu-normalization-config: '{}'\n"
+            ),
+            "f:2:52: warning: the ConfigMap is read in namespace corewise-system (--config-namespace)",
+        ),
+        (
             "kind: ConfigMap\ndata:\n  cpu-normalization-config: ''\n",
             "f:3:30: error: there is no JSON here: write an object, {}",
         ),

@@ -128,6 +128,7 @@ def check(
     ),
 )
 @node_options()
+@CONFIG_NAMESPACE_OPTION
 def starter(nodes: ComparedNodes | None) -> None:
     """Print a ConfigMap with ratios from published benchmark results, to start with.
 
@@ -191,13 +192,17 @@ def _print_starter(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": names.CONFIG_NAME, "namespace": names.CONFIG_NAMESPACE},
+            "metadata": {"name": names.CONFIG_NAME, "namespace": _config_namespace()},
             "data": {
                 names.NORMALIZATION_KEY: '{\n  "enable": false,\n'
                 f'  "ratioModel": {ratio_model_json(ratios)}\n}}\n'
             },
         }
     )
+
+
+def _config_namespace() -> str:
+    return str(click.get_current_context().params["config_namespace"])
 
 
 _STARTER_HEAD = """\
@@ -216,7 +221,7 @@ _NO_RATIOS_HEAD = """\
 
 def _contents(file: str, text: str, key: str | None) -> Contents:
     try:
-        contents = read_contents(text, key)
+        contents = read_contents(text, key, _config_namespace())
     except UndecidedKeyError:
         raise Failure(
             f"{file} is the JSON of one key, but does not say which",

@@ -10,7 +10,6 @@ from functools import partial, wraps
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from corewise.cli.files import TEXT_FILE, decoded
 from corewise.cli.options import connection_options, together
@@ -59,9 +58,6 @@ def _with_nodes(command: Callable[..., None], *, names: bool, pods: bool) -> Cal
             raise click.UsageError("--nodes and --cluster: name one of them")
         if not cluster and (kubeconfig is not None or context is not None):
             raise click.UsageError("--kubeconfig and --context say which cluster: add --cluster")
-        source = click.get_current_context().get_parameter_source("config_namespace")
-        if not cluster and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--config-namespace is a namespace of the cluster: add --cluster")
         if dump == "-" and others.get("file") == "-":
             raise click.UsageError("only one of FILE and --nodes can be stdin")
         with _uncollected():

@@ -28,6 +28,7 @@ from corewise.vocabulary.foreign_names import UNREAD_KEYS
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     CONFIG_NAME,
+    CONFIG_NAMESPACE,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
     RESOURCE_QOS_KEY,
@@ -73,9 +74,13 @@ class KeyText:
 
 @dataclass(slots=True)
 class Contents:
-    """The contents of a file: keys, and problems of the file itself. Nothing else is kept of it."""
+    """The contents of a file: keys, and problems of the file itself. Nothing else is kept of it.
+
+    ``namespace``: where the ConfigMap is to be.
+    """
 
     text: str
+    namespace: str = CONFIG_NAMESPACE
     keys: list[KeyText] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     positions: Positions = field(init=False)
@@ -91,13 +96,15 @@ class UndecidedKeyError(ValueError):
     """The text is the JSON of one key, but does not say which."""
 
 
-def read_contents(text: str, wanted: str | None) -> Contents:
+def read_contents(text: str, wanted: str | None, namespace: str = CONFIG_NAMESPACE) -> Contents:
     """Find the keys in a file's text; ``wanted`` names the only key to look for.
+
+    A ConfigMap of another ``namespace`` is read too, with a warning.
 
     Raises:
         UndecidedKeyError: if it is one key's JSON, and may be that of several.
     """
-    contents = Contents(text)
+    contents = Contents(text, namespace)
     if text.lstrip().startswith("{"):
         _read_json_file(contents, wanted)
     else:
@@ -174,10 +181,14 @@ def _config_map(contents: Contents, config_map: Located, wanted: str | None, ali
             contents.tell(offset, not_honored(name, text), Severity.WARNING)
         elif hint := did_you_mean(name, KEYS, closeness=0.85):
             contents.tell(offset, f"key {name} is unknown to corewise{hint}", Severity.WARNING)
-    called = _member(_member(config_map, "metadata") or Located(None, 0), "name")
+    metadata = _member(config_map, "metadata") or Located(None, 0)
+    called, placed = _member(metadata, "name"), _member(metadata, "namespace")
     if found and called is not None and called.value != CONFIG_NAME:
         message = f"corewise reads the ConfigMap {CONFIG_NAME}, not this one"
         contents.tell(called.offset, message, Severity.WARNING)
+    elif found and placed is not None and placed.value != contents.namespace:
+        message = f"the ConfigMap is read in namespace {contents.namespace} (--config-namespace)"
+        contents.tell(placed.offset, message, Severity.WARNING)
 
 
 def _key(contents: Contents, name: str, value: Located, align: Align) -> None:

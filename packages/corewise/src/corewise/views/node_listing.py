@@ -85,11 +85,12 @@ async def list_cluster(
 
     async def configured() -> ConfigurationReading:
         try:
-            return read_configuration(await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace))
+            found = await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)
         except (Forbidden, NotFound) as error:
             missing.append(unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
             forbidden = isinstance(error, Forbidden)
             return ConfigurationReading(UNKNOWN) if forbidden else read_configuration(None)
+        return read_configuration(found)
 
     async def selected() -> Iterable[Node]:
         if name:
