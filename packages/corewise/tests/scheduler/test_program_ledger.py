@@ -105,6 +105,20 @@ async def test_an_entry_of_a_finished_pod_goes(world: SchedulerWorld) -> None:
         await ledger_becomes(world, {})
 
 
+async def test_pods_that_claim_held_cpus_have_events(world: SchedulerWorld) -> None:
+    await world.add_node("n1", 8)
+    for name, cpus in (("first", "0-3"), ("second", "2-5"), ("elsewhere", "64-67")):
+        claim = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
+        document = pod_document(name, cpu="4", qos="LSR", annotations=claim)
+        document["spec"]["nodeName"] = "n1"
+        await world.client.create(PLAIN_PODS, document, PODS_NAMESPACE)
+    async with world.scheduler():
+        (taken,) = await events(world, Reason.CPUS_TAKEN)
+        (unknown,) = await events(world, Reason.CPUS_UNKNOWN)
+    assert taken == "apps/second claims CPUs 2-3, which apps/first holds"
+    assert unknown == "apps/elsewhere claims CPUs 64-67, which the machine does not have"
+
+
 async def test_unbound_entry_expires_after_90_seconds_with_event(
     world: SchedulerWorld,
 ) -> None:

@@ -130,7 +130,20 @@ class LedgerCollector:
             except KubeError as error:
                 log.warning("a pod is not entered in the ledger", extra=fields(pod=key, error=error))
                 in_order = False
+        self._tell_conflicts(name)
         return in_order
+
+    def _tell_conflicts(self, node: str) -> None:
+        """Tell the owners of pods that claim CPUs which others hold, or which the machine does not have."""
+        ledger = self.state.counted.cluster.ledger(node)
+        for conflict in ledger.conflicts if ledger else ():
+            pod = self.state.pod(conflict.owner)
+            if pod is not None:
+                meta = pod.metadata
+                reference = ObjectReference(
+                    kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid
+                )
+                self.events.emit(reference, conflict.reason, conflict.message, warning=True)
 
     def _is_due(self, *key: str) -> bool:
         """Whether something was first seen long enough ago."""
