@@ -110,7 +110,7 @@ def reasons() -> dict[str, str]:
     for page, (title, beginnings) in REASON_PAGES.items():
         parts = [
             f"# {title}",
-            "A warning changes nothing and raises a Warning Event on its object.",
+            "A warning changes nothing. Where the program writes Events on its object, it is a Warning.",
         ]
         for heading in [each for each in sections if each.startswith(beginnings)]:
             rows = [

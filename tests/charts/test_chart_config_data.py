@@ -231,7 +231,8 @@ def test_what_helm_template_prints_can_be_checked(loaded: helm_python.Chart) -> 
     assert rendered(loaded, data) == data
     text = loaded.render({"config": {"data": data}})[CONFIG_MAP]
     printed = f"---\n# Source: {CONFIG_MAP}\n{text}"
+    here = "--config-namespace", yaml.safe_load(text)["metadata"]["namespace"]
     check = subprocess.run(
-        [*command, "check", "-"], input=printed, capture_output=True, text=True, check=True
+        [*command, "check", "-", *here], input=printed, capture_output=True, text=True, check=True
     )
     assert f"{NORMALIZATION_KEY}: no problems\n" in check.stderr

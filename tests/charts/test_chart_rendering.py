@@ -97,8 +97,6 @@ def test_the_full_values_render_what_is_expected() -> None:
     )
 
 
-
-
 @pytest.mark.parametrize(
     ("config", "commands"),
     [

@@ -242,7 +242,9 @@ def _container(
     return {
         "metadata": {"name": container["name"]},
         "args": arguments,
-        "envs": [{"key": each["name"], "value": NODE} for each in container.get("env", ())],
+        "envs": [
+            {"key": each["name"], "value": each.get("value", NODE)} for each in container.get("env", ())
+        ],
         "mounts": [
             {
                 "container_path": mount["mountPath"],

@@ -147,9 +147,8 @@ def test_unread_label_of_a_namespace_is_a_problem(tmp_path: Path) -> None:
 
 def test_unknown_raw_cpus_are_no_gain(tmp_path: Path) -> None:
     file = tmp_path / "dump.json"
-    # as Koordinator leaves a node: amplified, and recorded by nobody
-    koordinators = {AMPLIFICATION_RATIO: '{"cpu":1.5}', NORMALIZATION_RATIO: "1.50"}
-    items = [node("n", "72", annotations=koordinators)]
+    of_koordinator = {AMPLIFICATION_RATIO: '{"cpu":1.5}', NORMALIZATION_RATIO: "1.50"}
+    items = [node("n", "72", annotations=of_koordinator)]
     file.write_text(json.dumps({"items": items}))
     assert "- **-** CPUs gained." in text_of(file, "-o", "md")
 

@@ -45,10 +45,11 @@ def _interval(context: click.Context, parameter: click.Parameter, value: str) ->
 
 _ROOT = click.option(
     "--root",
+    envvar="COREWISE_ROOT",
     type=EXISTING_FOLDER,
     default="/",
     show_default=True,
-    help="Where the host's /proc, /sys and /var are found.",
+    help="Where the host's /proc, /sys and /var are found, or $COREWISE_ROOT.",
 )
 _STATE = click.option(
     "--state-dir",

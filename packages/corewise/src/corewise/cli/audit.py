@@ -95,10 +95,11 @@ _COLUMNS: tuple[Column[Entry], ...] = (
 @click.command(epilog=examples("corewise audit --since 10m", "corewise audit --kind failed -o json"))
 @click.option(
     "--root",
+    envvar="COREWISE_ROOT",
     type=EXISTING_FOLDER,
     default="/",
     show_default=True,
-    help="Where the host's /var is found.",
+    help="Where the host's /var is found, or $COREWISE_ROOT.",
 )
 @click.option(
     "--state-dir",

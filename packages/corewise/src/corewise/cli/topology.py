@@ -34,11 +34,12 @@ _LABEL_WIDTH = 10
 @click.command(epilog=examples("corewise topology", "corewise topology -o svg > machine.svg"))
 @click.option(
     "--root",
+    envvar="COREWISE_ROOT",
     metavar="DIR",
     default="/",
     show_default=True,
     type=click.Path(exists=True, file_okay=False),
-    help="Read DIR/proc and DIR/sys: a mounted host, or a recorded tree.",
+    help="Read DIR/proc and DIR/sys, or below $COREWISE_ROOT: a mounted host, or a recorded tree.",
 )
 @click.option(
     "--libvirt", metavar="URI", help="Read the machine of this libvirt instead (virsh capabilities)."

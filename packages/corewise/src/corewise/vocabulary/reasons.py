@@ -278,7 +278,7 @@ class Reason(StrEnum):
         "KoordinatorWebhookPresent",
         "Koordinator's own node webhook is installed; two webhooks would amplify twice, so nothing is "
         "amplified.",
-        "Remove nodes from Koordinator's mutating webhook configuration, or leave amplification to it.",
+        "Start koord-manager with --feature-gates=NodeMutatingWebhook=false, or leave amplification to it.",
     )
 
     # amplification: is a change safe
