@@ -21,6 +21,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, RatioField, parse_normalization
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
+from corewise.kube.errors import api_error
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
 from corewise.manager import busy_nodes
 from corewise.normalization.starter import STARTER_FIELD, PublishedScore, published_scores, starter_ratios
@@ -224,6 +225,19 @@ def test_live_nodes_are_read_like_a_dump(kubeconfig: Path) -> None:
 
 
 RAISED = '{"enable": true, "resourceAmplificationRatio": {"cpu": 1.7}}'
+
+
+def test_forbidden_topologies_are_not_checked(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Client.list
+
+    async def refused(client: Client, resource: Resource[Any], *arguments: Any, **options: Any) -> Any:
+        if resource.plural == NODE_RESOURCE_TOPOLOGIES.plural:
+            raise api_error(403, b"{}")
+        return await read(client, resource, *arguments, **options)
+
+    monkeypatch.setattr(Client, "list", refused)
+    result = run("check", "names.yaml", "--cluster", "--kubeconfig", str(kubeconfig))
+    assert "CPU models are not checked: no NodeResourceTopology came with the nodes" in result.stderr
 
 
 def busy_cluster() -> list[dict[str, Any]]:

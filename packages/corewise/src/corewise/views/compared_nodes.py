@@ -248,7 +248,7 @@ async def nodes_of_cluster(
     nodes = await client.list(WORKLOAD_NODES)
     try:
         topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
-    except NotFound:  # a cluster without the CRD, which the agents need
+    except (Forbidden, NotFound):  # the CRD, which the agents need, may be missing
         topologies = ()
     stored: Mapping[str, str] = {}
     why, absent = "", False
