@@ -11,6 +11,8 @@ the bounds themselves are allowed               test_a_node_at_every_bound_measu
 an idle core, not CPU 0's, not a pod's          test_the_idlest_free_core_is_measured, ...
 a disturbed run does not count                  test_a_disturbed_run_says_why_it_ends
 the report is of the newest runs                test_the_report_is_the_median_of_runs, ...
+a score is of the last day                      test_runs_of_the_last_day_count, ...
+few runs a day: of the newest ones, however old test_few_runs_reach_back
 ==============================================  ====================================================
 """
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -27,6 +30,7 @@ from hypothesis import strategies as st
 from corewise.normalization.evaluation import (
     CYCLE,
     ENOUGH_RUNS,
+    FEWEST_RUNS,
     MOST_BUSY,
     MOST_BUSY_CORE,
     MOST_PRESSURE,
@@ -58,6 +62,7 @@ MODEL = "Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz"
 QUIET = NodeMinute(MODEL, cores_alike=True, busy=300, stolen=0, pressure=10, memory=1 << 30)
 MACHINE = EvaluationReport(time="", cpu_model=MODEL, kernel="6.1.0", mix=1)
 RATES = dict.fromkeys(KERNELS, 1000)
+START, T = datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:00Z"
 
 
 TOPOLOGY = Topology(tuple(Thread(cpu, cpu % 8, 0, 0, 0) for cpu in range(16)))
@@ -204,21 +209,51 @@ def test_the_report_is_the_median_of_runs() -> None:
 def test_the_newest_runs_count() -> None:
     known = Evaluation(MACHINE)
     for score in range(1000, 1000 + 2 * MOST_RUNS):
-        known = known.with_run(run(score), "t")
-    report = known.report("t")
+        known = known.with_run(run(score), T)
+    report = known.report(T)
     assert report.runs == MOST_RUNS
     assert report.score == 1000 + MOST_RUNS + (MOST_RUNS - 1) // 2
 
 
+def runs_each(hours: int, number: int) -> Evaluation:
+    """Return the state after a number of runs, some hours apart; their scores are 1000, 1001, ..."""
+    known = Evaluation(MACHINE)
+    for at in range(number):
+        known = known.with_run(run(1000 + at), (START + at * timedelta(hours=hours)).isoformat())
+    return known
+
+
+def test_runs_of_the_last_day_count() -> None:
+    report = runs_each(2, 40).report(T)
+    assert (report.runs, report.score) == (12, 1000 + 28 + 5)
+    assert report.measured == (START + timedelta(hours=78)).isoformat()
+    assert report.measured_since == (START + timedelta(hours=56)).isoformat()
+
+
+def test_few_runs_reach_back() -> None:
+    report = runs_each(24, 40).report(T)
+    assert (report.runs, report.score) == (FEWEST_RUNS, 1000 + 30 + 4)
+    assert report.measured_since == (START + timedelta(days=30)).isoformat()
+
+
+def test_runs_from_the_future_do_not_stay() -> None:
+    known = runs_each(2, 12).with_run(run(5000), (START + timedelta(days=900)).isoformat())
+    for hour in range(24, 24 + FEWEST_RUNS):
+        known = known.with_run(run(1000), (START + timedelta(hours=hour)).isoformat())
+    report = known.report(T)
+    assert report.score == 1000
+    assert report.measured_since == START.replace(hour=10).isoformat()
+
+
 def test_a_reason_leaves_the_score_standing() -> None:
     finding = Finding(Reason.EVALUATION_NODE_BUSY, "the node used 40 % of its CPUs")
-    report = Evaluation(MACHINE).with_run(run(1000), "t").report("u", finding)
+    report = Evaluation(MACHINE).with_run(run(1000), T).report("u", finding)
     assert (report.score, report.reason, report.message) == (1000, finding.reason, finding.message)
     assert Evaluation(MACHINE).report("u", finding).score == 0
 
 
 def test_another_kernel_starts_again() -> None:
-    known = Evaluation(MACHINE).with_run(run(1000), "t")
+    known = Evaluation(MACHINE).with_run(run(1000), T)
     assert known.on(MACHINE) is known
     newer = msgspec.structs.replace(MACHINE, kernel="6.6.0")
     assert known.on(newer).report("u").runs == 0
@@ -229,8 +264,8 @@ def test_the_last_agents_score_stays_until_enough_runs() -> None:
     assert machine_of(before) == MACHINE
     known = Evaluation(MACHINE, before=before)
     for _ in range(ENOUGH_RUNS - 1):
-        known = known.with_run(run(1000), "t")
+        known = known.with_run(run(1000), T)
     assert (known.report("u").score, known.report("u").runs, known.report("u").reason) == (900, 40, "")
-    assert known.with_run(run(1000), "t").report("u").score == 1000
+    assert known.with_run(run(1000), T).report("u").score == 1000
     other = Evaluation(msgspec.structs.replace(MACHINE, turbo_enabled=True), before=before)
     assert other.report("u").score == 0

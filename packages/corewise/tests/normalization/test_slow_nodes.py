@@ -6,6 +6,8 @@
 | 3 % | 8 % to 30 % | in a fleet of 100 nodes within the 100 days of the test |
 | 3 % | 0 % | never in 10,000 node-days, in each of three fleets |
 | any | 40 % on one day | never |
+| 15 % of a run, 1 run a day | 0 % | never |
+| 9.3 % of a run, 1 run a day | 30 % | within 30 days |
 
 The days of a fleet are simulated: scores are those of its model, less what a node lacks, times normal noise.
 """
@@ -13,15 +15,17 @@ The days of a fleet are simulated: scores are those of its model, less what a no
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from corewise.normalization.evaluation import Evaluation
 from corewise.normalization.fleet import ScoredNode
+from corewise.normalization.mix import KERNELS
 from corewise.normalization.slow_nodes import Peers, ScoreHistory, SlowNodes, deviations, peers_of
-from normalization.fleets import FAST, SLOW, scored
+from normalization.fleets import FAST, SLOW, report, scored
 
 START = datetime(2026, 11, 1, 3, tzinfo=UTC)
 SCORE = 1_000_000
@@ -147,6 +151,58 @@ def test_scores_of_one_day_count_once() -> None:
             [scored(f"n{at}", score, measured=moment.isoformat()) for at, score in enumerate(scores)], moment
         )
         assert not history.judge().slow
+
+
+def windows(history: ScoreHistory, days: int, since: Callable[[int], str]) -> None:
+    """Let 40 nodes and a slow one report a score each day, whose oldest run was at ``since``."""
+    for number in range(days):
+        scores = {f"n{at}": SCORE for at in range(40)} | {"slow": SCORE * 8 // 10}
+        nodes = [
+            node(name, score, number, measured_since=since(number), runs=10) for name, score in scores.items()
+        ]
+        history.take(nodes, day(number))
+
+
+@pytest.mark.parametrize(("days", "counted"), [(10, 1), (11, 2), (20, 2), (21, 3)])
+def test_scores_that_share_runs_count_once(days: int, counted: int) -> None:
+    history = ScoreHistory()
+    windows(history, days, lambda number: day(number - 9).isoformat())
+    found = history.judge().slow
+    assert [each.scores for each in found.values()] == [counted] * (counted > 1)
+
+
+def test_scores_without_their_oldest_run_count_once() -> None:
+    history = ScoreHistory()
+    windows(history, 30, lambda _number: "")
+    assert not history.judge().slow
+    assert history.relative_speeds()["slow"] == pytest.approx(0.8)
+
+
+def measured_rarely(seed: int, *, noise: float, days: int, slower: float = 0) -> Mapping[str, int]:
+    """Return when nodes with one run a day were first called slow; 30 nodes, ``slower`` is n0."""
+    chance, history = random.Random(seed), ScoreHistory()  # noqa: S311 - a fleet, no secret
+    known = {f"n{at}": Evaluation(report(0, time="", measured="", runs=0)) for at in range(30)}
+    found: dict[str, int] = {}
+    for number in range(days):
+        for name, evaluation in known.items():
+            speed = (1 - slower * (name == "n0")) * (1 + chance.gauss(0, noise))
+            run = dict.fromkeys(KERNELS, round(10_000 * speed))
+            known[name] = evaluation.with_run(run, day(number).isoformat())
+        reports = [(name, each.report(day(number).isoformat())) for name, each in known.items()]
+        history.take([ScoredNode(name, each) for name, each in reports if each.runs >= 5], day(number))
+        for name in history.judge().slow:
+            found.setdefault(name, number)
+    return found
+
+
+def test_rarely_measured_healthy_nodes_are_not_slow() -> None:
+    assert measured_rarely(1, noise=0.15, days=100) == {}
+
+
+def test_rarely_measured_slow_node_is_found() -> None:
+    found = measured_rarely(1, noise=0.093, days=40, slower=0.3)
+    assert found.keys() == {"n0"}
+    assert found["n0"] <= 30
 
 
 @pytest.mark.parametrize(("nodes", "compared"), [(4, 0), (5, 5)])

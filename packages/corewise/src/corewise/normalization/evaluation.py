@@ -15,6 +15,10 @@ busy is thrown away (:func:`disturbance`). So is one in which a hypervisor took 
 hot, or a CPU quota held the worker back: those are no property of the CPU model.
 
 Rates are passes per CPU time of the worker, not per elapsed time: what interrupts take does not count.
+
+*What the score is of.* The runs of the last day, so that the scores of two days share no run and can be
+compared as independent ones, and a fault is in all runs after a day. Where there are fewer than
+:data:`FEWEST_RUNS`, it is of so many, and the report says how old they are.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -60,7 +65,15 @@ KERNEL_NANOSECONDS = 333_000_000
 """Of each of the six kernels in a run."""
 
 MOST_RUNS = 60
-"""The newest runs, whose median is the score."""
+"""The most runs whose median is the score, the newest ones."""
+
+FEWEST_RUNS = 10
+"""The runs of a score where fewer were made in the last day: the newest ones, however old.
+
+Of 10 runs, 3 that something slowed down change neither the median nor the spread by much.
+"""
+
+A_DAY = timedelta(days=1)
 
 ENOUGH_RUNS = 5
 """Runs of this agent, from which on the score of the agent before is not needed."""
@@ -213,15 +226,23 @@ def rates_of(done: Mapping[str, Done]) -> Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedRun:
+    """A run that counts, and its time (RFC 3339)."""
+
+    rates: Rates
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """What is known of a node: the runs of this agent on ``machine``, and ``before``, the report it found.
 
     ``machine`` is a report without scores and times: the CPU, its settings, and what it was measured with.
+    ``runs`` are those of the score, the newest last.
     """
 
     machine: EvaluationReport
-    runs: Sequence[Rates] = ()
-    measured: str = ""
+    runs: Sequence[TimedRun] = ()
     before: EvaluationReport | None = field(default=None)
 
     def on(self, machine: EvaluationReport) -> Evaluation:
@@ -229,8 +250,11 @@ class Evaluation:
         return self if machine == self.machine else Evaluation(machine, before=self.before)
 
     def with_run(self, run: Rates, measured: str) -> Evaluation:
-        """Return this with one more run that counts."""
-        return replace(self, runs=[*self.runs, run][-MOST_RUNS:], measured=measured)
+        """Return this with one more run that counts; ``measured`` is its time (RFC 3339)."""
+        runs, now = [*self.runs, TimedRun(run, measured)][-MOST_RUNS:], datetime.fromisoformat(measured)
+        # A clock that was set back leaves runs in the future: they are as far away as old ones.
+        of_the_day = [each for each in runs if abs(now - datetime.fromisoformat(each.time)) < A_DAY]
+        return replace(self, runs=of_the_day if len(of_the_day) >= FEWEST_RUNS else runs[-FEWEST_RUNS:])
 
     def report(self, time: str, finding: Finding | None = None) -> EvaluationReport:
         """Return the report; ``finding`` is why the node cannot be measured now."""
@@ -244,7 +268,7 @@ class Evaluation:
             return before
         if not self.runs:
             return self.machine
-        score = scored(1, self.runs)
+        score = scored(1, [each.rates for each in self.runs])
         return msgspec.structs.replace(
             self.machine,
             score=score.score,
@@ -253,7 +277,8 @@ class Evaluation:
             memory=score.memory,
             spread=score.spread,
             runs=len(self.runs),
-            measured=self.measured,
+            measured=self.runs[-1].time,
+            measured_since=min(self.runs, key=lambda each: datetime.fromisoformat(each.time)).time,
         )
 
 
@@ -269,6 +294,7 @@ def machine_of(report: EvaluationReport) -> EvaluationReport:
         spread=0,
         runs=0,
         measured="",
+        measured_since="",
         reason="",
         message="",
     )

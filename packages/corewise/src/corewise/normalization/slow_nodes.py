@@ -2,7 +2,9 @@
 
 **Peers** are the other nodes with the same CPU model, hyper-threading and turbo, measured with the same mix,
 Python and zlib; at least :data:`LEAST_PEERS` of them. A *deviation* is how much slower than the median of its
-peers' scores a node's score is. One score a node and day counts: later ones share runs with it.
+peers' scores a node's score is. A score counts if it shares no run with the last one that counted, so that
+the two are independent, and is at least :data:`_DAY` younger. An agent that does not report its oldest run
+has one score that counts: the later ones may share runs with it.
 
 **Noise.** A single score says little: with 3 % of noise, one in twenty of a healthy node is 5 % too low. The
 noise of a group is taken from the group itself: sigma = 1.4826 x the median of all absolute deviations of its
@@ -18,7 +20,7 @@ them, and by more than sqrt(30) = 5.5 standard errors of that average:
 
 So precise scores tell on the second day, noisy ones later, and one bad day tells nothing. Of normal noise, a
 healthy node exceeds 5.5 standard errors once in 4.6 x 10^7 trials: with all 29 windows, at most once in
-1.5 x 10^6 node-days.
+1.5 x 10^6 of its scores.
 
 **No longer slow**: over its last k >= 2 scores, it is less than 5 % slower by more than 3 standard errors.
 Earlier scores are then forgotten. In between a node stays what it is; so does one that was slow when the
@@ -44,7 +46,7 @@ from corewise.normalization.fleet import LIMIT, ScoredNode
 LEAST_PEERS = 4
 LEAST_DEVIATIONS = 30
 REMEMBERED = 30
-"""Scores of a node, a day apart."""
+"""Scores of a node that count, at least a day apart."""
 _DAY = timedelta(hours=20)
 """The least time between two scores that count: agents measure at about the same hour, not to the minute."""
 _RECENT = timedelta(days=7)
@@ -62,13 +64,20 @@ _LEAST_SCORES = 2
 class Deviation:
     """A node's score against the median of its peers', in basis points: positive is slower.
 
-    ``error`` is the standard error of the score by the node's own runs.
+    ``since`` and ``measured`` are the times of the score's oldest and newest run; ``since`` is None where the
+    agent does not report it. ``error`` is the standard error of the score by the node's own runs.
     """
 
+    since: datetime | None
     measured: datetime
     slower: int
     error: int
     peers: int
+
+    def is_apart_from(self, earlier: Deviation) -> bool:
+        """Whether this score shares no run with an earlier one, and is of another day."""
+        since = self.since
+        return since is not None and since > earlier.measured and self.measured - earlier.measured >= _DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,8 @@ def deviations(nodes: Iterable[ScoredNode], now: datetime) -> Mapping[str, Devia
         scores = [node.report.score for node, _ in group]
         for place, (node, measured) in enumerate(group):
             slower = _slower(node, _doubled_median_without(scores, place))
-            found[node.name] = Deviation(measured, slower, _own_error(node), len(group) - 1)
+            since = _moment(node.report.measured_since)
+            found[node.name] = Deviation(since, measured, slower, _own_error(node), len(group) - 1)
     return found
 
 
@@ -173,18 +183,18 @@ def _own_error(node: ScoredNode) -> int:
 
 @dataclass(slots=True)
 class _History:
-    """The last deviations of one node, the latest first."""
+    """The last deviations of one node that count, the latest first; ``current``: that of its score."""
 
     setting: ModelSetting
     deviations: deque[Deviation] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    is_current: bool = False
+    current: Deviation | None = None
 
     def forget_all_but(self, latest: int) -> None:
         self.deviations = deque(islice(self.deviations, latest), maxlen=REMEMBERED)
 
 
 class ScoreHistory:
-    """The deviations of all nodes over the last days. It can be lost without harm: see the module."""
+    """The deviations of all nodes by their last scores. It can be lost without harm: see the module."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _History] = {}
@@ -198,19 +208,19 @@ class ScoreHistory:
             known = self._nodes.get(name)
             history = known if known is not None and known.setting == setting else _History(setting)
             deviation = found.get(name)
-            history.is_current = deviation is not None
-            latest = history.deviations[0].measured if history.deviations else None
-            if deviation is not None and (latest is None or deviation.measured - latest >= _DAY):
+            history.current = deviation
+            latest = history.deviations[0] if history.deviations else None
+            if deviation is not None and (latest is None or deviation.is_apart_from(latest)):
                 history.deviations.appendleft(deviation)
             kept[name] = history
         self._nodes = kept
 
     def relative_speeds(self) -> Mapping[str, float]:
-        """Return the speed of each node by its last score, where 1 is the median of its peers."""
+        """Return the speed of each node by its score, where 1 is the median of its peers."""
         return {
-            name: 1 - each.deviations[0].slower / _WHOLE
+            name: 1 - each.current.slower / _WHOLE
             for name, each in self._nodes.items()
-            if each.is_current and each.deviations
+            if each.current is not None
         }
 
     def judge(self, before: Collection[str] = ()) -> SlowNodes:
@@ -222,7 +232,7 @@ class ScoreHistory:
         slow, unchanged = {}, set()
         for name, history in self._nodes.items():
             sigma = sigmas[history.setting]
-            if not history.is_current:
+            if history.current is None:
                 continue
             was_slow = name in before
             if sigma is None:

@@ -23,8 +23,9 @@ class EvaluationReport(msgspec.Struct, frozen=True, rename="camel", omit_default
     ``score``, ``integer``, ``float`` and ``memory`` are medians of ``runs`` runs, in the unit of
     :class:`corewise.normalization.calibration.CalibrationScore`; 0 while there is none. ``spread`` is the
     width of the middle half of the runs over their median, in basis points. ``measured`` (RFC 3339) is the
-    time of the newest run. ``reason`` is the reason code if the node cannot be measured at ``time``,
-    ``message`` says why. ``frequency`` is the largest frequency of the CPU in kHz, 0 if unknown.
+    time of the newest run, ``measured_since`` that of the oldest, "" if unknown. ``reason`` is the reason
+    code if the node cannot be measured at ``time``, ``message`` says why. ``frequency`` is the largest
+    frequency of the CPU in kHz, 0 if unknown.
     """
 
     time: str
@@ -47,6 +48,7 @@ class EvaluationReport(msgspec.Struct, frozen=True, rename="camel", omit_default
     spread: Count = msgspec.field(default=0, name="spreadBasisPoints")
     runs: Count = 0
     measured: str = ""
+    measured_since: str = ""
     reason: str = ""
     message: str = ""
 
