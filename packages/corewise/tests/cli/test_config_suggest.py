@@ -387,7 +387,35 @@ def test_node_that_cannot_be_measured_names_the_command(suggest: Suggest) -> Non
 
 def test_slowest_model_with_another_ratio_is_remarked(suggest: Suggest) -> None:
     result = suggest([*fleet(), config_map(fast=1.8, slow=1.2)])
-    assert "the slowest model is configured with 1.20, and the suggestion gives it 1.00" in result.stderr
+    assert (
+        "by the key the slowest model has 1.20, and the suggestion gives it 1.00: "
+        "divide by 1.20 what stays as it is, too: defaultRatio\n"
+    ) in result.stderr
+    assert result.exit_code == 0
+
+
+UNMEASURED: Mapping[str, Mapping[str, Any]] = {
+    "a model": {"ratioModel": {"Old": {FIELD: 1.0}}},
+    "a setting": {"ratioModel": {SLOW: {"baseRatio": 1.0}}},
+    "an entry": {"nodeConfigs": [{"name": "a", "nodeSelector": {}, "ratioModel": {"Old": {FIELD: 1.0}}}]},
+}
+
+
+@pytest.mark.parametrize("kind", UNMEASURED)
+def test_right_ratios_beside_unmeasured_ones_stay(suggest: Suggest, kind: str) -> None:
+    items = [*fleet(), config_map(slow=1.5, fast=2.25)]
+    key = json.loads(items[-1]["data"][NORMALIZATION_KEY])
+    for model, ratios in UNMEASURED[kind].get("ratioModel", {}).items():
+        key["ratioModel"].setdefault(model, {}).update(ratios)
+    key.update({name: each for name, each in UNMEASURED[kind].items() if name != "ratioModel"})
+    items[-1]["data"][NORMALIZATION_KEY] = json.dumps(key)
+    result = suggest(items)
+    table, _, suggested = result.stdout.partition("\n\n")
+    slow, fast = (line.split() for line in table.splitlines()[1:])
+    assert slow[:7] == ["8", "1.50", "baseline", "1.50-1.50", "1.50", "8", "up"]
+    assert fast[:7] == ["8", "2.25", "2.25-2.25", "2.25-2.25", "2.25", "8", "up"]
+    assert json.loads(suggested) == key
+    assert "not measured, so the suggestion keeps the scale of the key: " in result.stderr
     assert result.exit_code == 0
 
 

@@ -1,47 +1,12 @@
-"""Ratios from a fleet's scores: which scores count, how sure a ratio is, and which configured one is off.
-
-| nodes of the two models | interval | by what a configured ratio is judged |
-|---|---|---|
-| 1 or 2 of one of them | none | not at all |
-| 3 to 6 of one of them | none | the range of all nodes |
-| 7 or more of both | from order statistics | the interval |
-"""
+"""Which scores of a fleet count, and why others are left out."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import comb
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from corewise.config.configuration import RatioField
 from corewise.config.facts import CPUFacts
-from corewise.normalization.fleet import (
-    Fleet,
-    LeftOut,
-    ScoredNode,
-    interval_rank,
-    measured_ratios,
-    ratios_off,
-    scored_node,
-    suggested_model,
-)
-from corewise.quantities import Ratio
+from corewise.normalization.fleet import Fleet, LeftOut, ScoredNode, scored_node
 from normalization.fleets import FAST, SLOW, named, report
-
-FIELD = RatioField.HYPER_THREADING_TURBO
-SEVEN_SLOW = [98, 99, 100, 100, 100, 101, 102]
-SEVEN_FAST = [147, 148, 150, 150, 150, 151, 153]
-
-
-def fleet(fast: list[int], slow: list[int]) -> Fleet:
-    return Fleet.of([*named("fast-", fast, FAST), *named("slow-", slow, SLOW)])
-
-
-def configured(fast: int, slow: int = 100) -> dict[str, dict[RatioField, Ratio]]:
-    return {FAST: {FIELD: Ratio(fast)}, SLOW: {FIELD: Ratio(slow)}}
 
 
 @pytest.mark.parametrize(
@@ -78,101 +43,3 @@ def test_only_scores_of_one_toolchain_are_compared(other: dict[str, object]) -> 
 def test_newer_toolchain_wins_when_both_are_frequent() -> None:
     nodes = [*named("old", [100], FAST), *named("new", [100], FAST, mix=2)]
     assert [each.name for each in Fleet.of(nodes).nodes] == ["new0"]
-
-
-def test_ratio_is_the_median_over_the_slowest() -> None:
-    slow, fast = measured_ratios(fleet([150, 152, 60], [100, 99, 101]))
-    assert (slow.model, slow.ratio, slow.interval) == (SLOW, Ratio(100), None)
-    assert (fast.model, fast.ratio, fast.nodes) == (FAST, Ratio(150), ("fast-0", "fast-1", "fast-2"))
-    assert fast.extremes == (Fraction(60, 100), Fraction(152, 100))
-
-
-def test_settings_of_one_model_are_apart() -> None:
-    nodes = [*named("on", [120], FAST), *named("off", [100], FAST, turbo_enabled=False)]
-    found = measured_ratios(Fleet.of(nodes))
-    assert [(each.field, each.ratio) for each in found] == [
-        (RatioField.HYPER_THREADING, Ratio(100)),
-        (FIELD, Ratio(120)),
-    ]
-
-
-@pytest.mark.parametrize(("fast", "slow"), [(6, 7), (7, 6), (1, 1), (2, 2), (3, 3)])
-def test_fewer_than_seven_nodes_have_no_interval(fast: int, slow: int) -> None:
-    found = measured_ratios(fleet([150] * fast, [100] * slow))
-    assert [each.interval for each in found] == [None, None]
-    assert (found[1].likely is not None) == (fast >= 3 and slow >= 3)
-
-
-def test_seven_nodes_of_both_have_an_interval() -> None:
-    fast = measured_ratios(fleet(SEVEN_FAST, SEVEN_SLOW))[1]
-    assert fast.interval == (Fraction(147, 102), Fraction(153, 98))
-
-
-@given(count=st.integers(0, 400))
-def test_interval_is_the_narrowest_that_is_sure(count: int) -> None:
-    rank = interval_rank(count)
-
-    def missed(rank: int) -> Fraction:
-        return Fraction(2 * sum(comb(count, below) for below in range(rank)), 2**count)
-
-    assert 0 <= rank <= count // 2
-    assert rank == 0 or missed(rank) <= Fraction(25, 1000)
-    assert rank == count // 2 or missed(rank + 1) > Fraction(25, 1000)
-
-
-@given(scores=st.lists(st.integers(1, 10**6), min_size=7, max_size=40), factor=st.integers(2, 9))
-def test_ratio_of_a_model_lies_in_its_interval(scores: list[int], factor: int) -> None:
-    found = measured_ratios(fleet([score * factor for score in scores], scores))[1]
-    assert found.interval is not None
-    low, high = found.interval
-    assert low <= found.exact <= high
-    assert found.exact == factor
-
-
-@pytest.mark.parametrize(
-    ("ratio", "off"),
-    [(150, False), (143, False), (142, True), (157, False), (158, True), (100, True)],
-)
-def test_configured_ratio_beyond_five_percent_is_off(ratio: int, off: bool) -> None:
-    measured = measured_ratios(fleet([150] * 7, [100] * 7))
-    found = ratios_off(measured, configured(ratio))
-    assert bool(found) is off
-    assert not off or (found[0].configured, found[0].measured) == (Ratio(ratio), Ratio(150))
-
-
-def test_configured_ratio_within_the_interval_is_not_off() -> None:
-    measured = measured_ratios(fleet([120, 130, 140, 150, 160, 170, 180], SEVEN_SLOW))
-    assert not ratios_off(measured, configured(170))
-
-
-def test_two_nodes_prove_no_ratio_wrong() -> None:
-    assert not ratios_off(measured_ratios(fleet([150] * 2, [100] * 9)), configured(200))
-
-
-def test_ratio_that_was_off_ends_below_four_percent() -> None:
-    measured = measured_ratios(fleet([150] * 7, [100] * 7))
-    before = [(FAST, FIELD)]
-    assert not ratios_off(measured, configured(157))
-    assert ratios_off(measured, configured(157), before)
-    assert not ratios_off(measured, configured(155), before)
-
-
-def test_slowest_model_keeps_its_configured_ratio_in_comparisons() -> None:
-    measured = measured_ratios(fleet([150] * 7, [100] * 7))
-    assert not ratios_off(measured, configured(180, slow=120))
-
-
-def test_suggestion_keeps_what_was_not_measured() -> None:
-    measured = measured_ratios(fleet([150], [100]))
-    before = {"Other": {RatioField.BASE: Ratio(130)}, FAST: {RatioField.BASE: Ratio(110), FIELD: Ratio(170)}}
-    assert suggested_model(measured, before) == {
-        "Other": {RatioField.BASE: Ratio(130)},
-        FAST: {RatioField.BASE: Ratio(110), FIELD: Ratio(150)},
-        SLOW: {FIELD: Ratio(100)},
-    }
-
-
-def test_ratio_above_five_is_not_suggested() -> None:
-    measured = measured_ratios(fleet([501], [100]))
-    assert not measured[1].is_allowed
-    assert FAST not in suggested_model(measured, {})

@@ -44,11 +44,12 @@ CONFIG_MAP_FORM = "configmap"
 def command(nodes: ComparedNodes | None, form: Form | str) -> None:
     """Suggest ratios from the scores that agents measured on the nodes (corewise agent --evaluate).
 
-    Prints one row for each CPU model with its settings: the median over its nodes, relative to the slowest
-    model, beside the configured ratio, and how many nodes the change would raise or lower. Below it stands
-    the key cpu-normalization-config with these ratios; -o configmap prints the whole ConfigMap instead.
-    Decreases that the manager would hold back, since the node's pods would not fit, are named. Changes
-    nothing.
+    Prints one row for each CPU model with its settings: the median over its nodes, relative to the baseline,
+    beside the configured ratio, and how many nodes the change would raise or lower. The baseline is the
+    slowest model measured that has a configured ratio. It keeps that ratio while the key has ratios that were
+    not measured; otherwise the slowest model gets 1.00. Below the table stands the key
+    cpu-normalization-config with these ratios; -o configmap prints the whole ConfigMap instead. Decreases
+    that the manager would hold back, since the node's pods would not fit, are named. Changes nothing.
 
     95% INTERVAL holds the true ratio in 95 % of all cases, whatever the distribution of the scores; it takes
     7 nodes of both models. ALL NODES goes from the slowest to the fastest node.

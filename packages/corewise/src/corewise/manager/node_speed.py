@@ -25,13 +25,8 @@ from corewise.manager.executor import Executor
 from corewise.manager.reporting import Series
 from corewise.manager.snapshot import Snapshot
 from corewise.normalization.calibration import ModelSetting
-from corewise.normalization.fleet import (
-    Fleet,
-    RatioOff,
-    ScoredNode,
-    measured_ratios,
-    ratios_off,
-)
+from corewise.normalization.fleet import Fleet, ScoredNode
+from corewise.normalization.measured_ratios import RatioOff, measured_ratios, ratios_off
 from corewise.normalization.slow_nodes import ScoreHistory, SlowNodes
 from corewise.prometheus.exposition import Exposition
 from corewise.ratios.nodes import Annotations, read_scores
@@ -153,7 +148,7 @@ def configured_off(
     """Return the ratios that are off, while normalization is on; ``before``: those that were."""
     if config is None or not config.cluster.enable:
         return ()
-    return ratios_off(measured_ratios(fleet), config.cluster.ratio_model, before)
+    return ratios_off(measured_ratios(fleet, config.cluster.ratio_model), before)
 
 
 def off_message(off: Iterable[RatioOff]) -> str:

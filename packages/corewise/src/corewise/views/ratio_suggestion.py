@@ -1,7 +1,8 @@
 """The ratioModel that a cluster's scores give, against its configuration, and what a change would do. Pure.
 
 The suggestion is the cluster's key with the measured ratios in place of the old ones. What it says of models
-and settings that were not measured, and everything else, stays as it is. What a change does to nodes is what
+and settings that were not measured, and everything else, stays as it is, so the measured ratios are in the
+same scale (:mod:`corewise.normalization.measured_ratios`). What a change does to nodes is what
 the manager would decide: the same assessment, with the key changed, so a decrease that it would hold back is
 named before anybody makes it.
 """
@@ -27,16 +28,15 @@ from corewise.config.facts import CPUFacts
 from corewise.kube.objects import ConfigMap
 from corewise.normalization.calibration import ModelSetting, ratio_model_json
 from corewise.normalization.decision import decide
-from corewise.normalization.fleet import (
+from corewise.normalization.fleet import Fleet, LeftOut
+from corewise.normalization.measured_ratios import (
     LEAST_NODES,
-    Fleet,
-    LeftOut,
     MeasuredRatio,
     RatioOff,
     measured_ratios,
     ratios_off,
-    scale_of,
     suggested_model,
+    suggested_ratios,
 )
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.ratios.cluster import ClusterContext, ConfigurationReading, read_configuration
@@ -60,20 +60,21 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class SuggestedRatio:
-    """A measured ratio beside the configured one.
+    """The suggested ratio of a model, beside the configured one.
 
     ``raised`` and ``lowered`` count the nodes whose normalization ratio the change would raise or lower;
     ``held_back`` names those whose decrease the manager would hold back, since their pods would not fit.
     """
 
     measured: MeasuredRatio
-    configured: Ratio | None
     off: RatioOff | None
     raised: int = 0
     lowered: int = 0
     held_back: tuple[str, ...] = ()
 
-    is_baseline: bool = False
+    @property
+    def configured(self) -> Ratio | None:
+        return self.measured.configured
 
     @property
     def could_be_closer(self) -> bool:
@@ -95,7 +96,9 @@ class RatioSuggestion:
     """The suggestion for a cluster. ``model`` is the ratioModel to configure, ``key`` the JSON of the
     key with it.
 
-    ``scale``: the configured ratio of the slowest model. ``unsafe``: why decreases would be held back, by
+    ``slowest``: the ratio of the slowest model in the scale of the key. ``unmeasured``: the parts of the key
+    whose ratios stay, and for which a model or its settings were not measured; ``others``: those whose ratios
+    stay anyway. ``unsafe``: why decreases would be held back, by
     node. ``problem`` says what is wrong with the key that the cluster has; ``unread``, why none is known.
     """
 
@@ -103,12 +106,14 @@ class RatioSuggestion:
     fleet: Fleet
     model: Mapping[str, ModelRatios]
     key: str
-    scale: Ratio
+    slowest: Ratio
     is_enabled: bool
     pods_known: bool
     unsafe: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     unread: str = ""
+    unmeasured: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -131,9 +136,11 @@ def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> R
     config = present.normalization or NO_NORMALIZATION
     configured = config.cluster.ratio_model
     fleet = fleet_of(nodes.views)
-    measured = measured_ratios(fleet)
-    model = suggested_model(measured, configured)
-    off = {each.setting: each for each in ratios_off(measured, configured)}
+    measured = measured_ratios(fleet, configured)
+    unmeasured = tuple(_unmeasured(config, measured))
+    suggested = suggested_ratios(measured, others_stay=bool(unmeasured))
+    model = suggested_model(suggested, configured)
+    off = {each.setting: each for each in ratios_off(measured)}
     text = key_text(nodes.stored.get(NORMALIZATION_KEY), model)
     after = read_configuration(ConfigMap(data={**nodes.stored, NORMALIZATION_KEY: text})).configuration
     effects = _Effects()
@@ -142,27 +149,46 @@ def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> R
     rows = tuple(
         SuggestedRatio(
             each,
-            configured.get(each.model, {}).get(each.field),
             off.get(each.setting),
             effects.raised[each.setting],
             effects.lowered[each.setting],
             tuple(effects.held_back[each.setting]),
-            is_baseline=each is measured[0],
         )
-        for each in measured
+        for each in suggested
     )
     return RatioSuggestion(
         rows=rows,
         fleet=fleet,
         model=model,
         key=text,
-        scale=Ratio(round(scale_of(measured, configured) * _HUNDRED)),
+        slowest=measured[0].ratio if measured else ONE,
         is_enabled=config.cluster.enable is True,
         pods_known=nodes.pods_known,
         unsafe=effects.unsafe,
         problem=_problem(reading, check_command(config_namespace)),
         unread=nodes.unread,
+        unmeasured=unmeasured,
+        others=tuple(_others(config)),
     )
+
+
+def _unmeasured(config: NormalizationConfig, measured: Iterable[MeasuredRatio]) -> Iterator[str]:
+    """Yield the ratios of nodes in the key that stay as they are."""
+    settings, cluster = {each.setting for each in measured}, config.cluster.ratio_model
+    for model, ratios in cluster.items():
+        yield from (f'{field} of "{model}"' for field in ratios if (model, field) not in settings)
+    for entry in config.node_configs:
+        if entry.strategy.ratio_model != cluster:
+            yield f"ratioModel of {entry}"
+
+
+def _others(config: NormalizationConfig) -> Iterator[str]:
+    """Yield the ratios in the key that are not of a model's nodes."""
+    strategies = (config.cluster, *(each.strategy for each in config.node_configs))
+    if any(each.default_ratio is not None for each in strategies):
+        yield "defaultRatio"
+    if any(each.workloads for each in strategies):
+        yield "workloadRatios"
 
 
 def _problem(reading: ConfigurationReading, to_see: str) -> str:
@@ -236,7 +262,7 @@ def _outward(interval: tuple[Fraction, Fraction]) -> tuple[Ratio, Ratio]:
 
 def _interval(row: SuggestedRatio) -> str:
     if row.measured.interval is None:
-        return "baseline" if row.is_baseline else "-"
+        return "baseline" if row.measured.is_base else "-"
     low, high = _outward(row.measured.interval)
     return f"{low}-{high}"
 
@@ -307,10 +333,11 @@ def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
 
 
 def _on_samples(rows: Sequence[SuggestedRatio]) -> Iterator[str]:
-    if len(rows) == 1:
-        yield "one model says nothing about others: its ratio is 1.00"
-    elif unsure := [each.measured.model for each in rows[1:] if each.measured.interval is None]:
-        yield f"no interval, which takes 7 nodes of a model and 7 of the slowest: {some(unsure)}"
+    others = [each.measured for each in rows if not each.measured.is_base]
+    if not others:
+        yield f"one model says nothing about others: its ratio is {rows[0].measured.ratio}"
+    elif unsure := [each.model for each in others if each.interval is None]:
+        yield f"no interval, which takes 7 nodes of a model and 7 of the baseline: {some(unsure)}"
     if few := [each.measured.model for each in rows if len(each.measured.nodes) < LEAST_NODES]:
         yield f"fewer than {LEAST_NODES} nodes, so a slow one would not be noticed in the ratio: {some(few)}"
     for each in rows:
@@ -321,11 +348,17 @@ def _on_samples(rows: Sequence[SuggestedRatio]) -> Iterator[str]:
 
 
 def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:
-    if suggestion.scale != ONE:
-        scale = suggestion.scale
+    slowest, suggested = suggestion.slowest, suggestion.rows[0].measured.ratio
+    if slowest != suggested:
+        stays = (*suggestion.unmeasured, *suggestion.others)
+        divide = f": divide by {slowest} what stays as it is, too: {some(stays)}" if stays else ""
+        yield f"by the key the slowest model has {slowest}, and the suggestion gives it {suggested}{divide}"
+    elif suggested != ONE:
+        yield f"not measured, so the suggestion keeps the scale of the key: {some(suggestion.unmeasured)}"
+    elif suggestion.unmeasured and not any(each.configured for each in suggestion.rows):
         yield (
-            f"the slowest model is configured with {scale}, and the suggestion gives it 1.00: "
-            f"divide the ratios of models that were not measured by {scale}, too"
+            "no model that was measured has a ratio in the key, so the slowest gets 1.00, "
+            f"whatever stays there: {some(suggestion.unmeasured)}"
         )
     if suggestion.unread:
         yield f"{suggestion.unread}, so all ratios count as new, and -o configmap has no other keys"
@@ -353,7 +386,7 @@ def suggestion_record(suggestion: RatioSuggestion) -> dict[str, Any]:
             model: {field.value: str(ratio) for field, ratio in ratios.items()}
             for model, ratios in suggestion.model.items()
         },
-        "configuredRatioOfSlowest": str(suggestion.scale),
+        "configuredRatioOfSlowest": str(suggestion.slowest),
         "enabled": suggestion.is_enabled,
         "leftOut": [
             {"reason": why.name, "message": str(why), "nodes": list(names)}

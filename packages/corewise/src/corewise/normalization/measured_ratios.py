@@ -1,0 +1,225 @@
+"""The ratios of CPU models by the scores of their nodes, and which configured ones are off. Pure.
+
+**Ratio.** The score of a model with its settings is the median over its nodes, so that a slow node does not
+change it. One of them is the *base*, and a ratio is that median / the median of the base x the configured
+ratio of the base, half-even to hundredths: so ratios are in the scale of the configuration, which may know a
+slower model that no node has at the moment. The base is the slowest model that has a configured ratio. If
+none has, it is the slowest one, with 1.00.
+
+**Suggestion.** It keeps that scale while the configuration has ratios that were not measured. Otherwise, or
+if a model would have less than 1.00, all ratios are divided by that of the slowest, which then has 1.00.
+
+**Interval.** It needs no assumption about how scores are distributed. Of n scores in order, the k-th smallest
+and the k-th largest miss the true median with a probability of at most
+
+    2 x P(Binomial(n, 1/2) <= k - 1)
+
+A ratio has two medians, and each may be missed in 2.5 % of all cases: so the interval from the lower end of
+the one over the upper end of the other, to the reverse, misses the true ratio in at most 5 %, whatever the
+two have to do with each other. That takes 7 nodes of both; with fewer there is no interval. The scores of
+one, two or three nodes are shown as they are, by their median and their range.
+Source: H. A. David, H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1; the sum of the two is
+Bonferroni's inequality.
+
+**A configured ratio is off** if it differs from the measured one by more than 5 %, and lies outside the
+interval; where there is none, outside the range of all nodes, of at least 3 of each model.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from statistics import median
+from typing import TypeAlias
+
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
+from corewise.normalization.calibration import ModelSetting
+from corewise.normalization.fleet import LIMIT, Fleet
+from corewise.quantities import ONE, Ratio
+
+LEAST_NODES = 3
+"""Nodes of a model by which a configured ratio is judged."""
+_ENDS = Fraction(4, 100)
+"""Difference below which a ratio that was off is no longer so: noise does not turn it on and off."""
+_MISSED = Fraction(25, 1000)
+_HUNDRED = 100
+
+_Ends: TypeAlias = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRatio:
+    """The ratio of a CPU model with its settings, as its nodes measured it, and the configured one.
+
+    ``interval`` holds the true ratio in 95 % of all cases; None where there are too few nodes. ``extremes``:
+    from the slowest to the fastest node. ``likely``: the ratios that the scores allow; None if nothing can be
+    said.
+    """
+
+    model: str
+    field: RatioField
+    nodes: tuple[str, ...]
+    configured: Ratio | None
+    exact: Fraction
+    interval: _Ends | None
+    extremes: _Ends
+    likely: _Ends | None
+    is_base: bool = False
+
+    @property
+    def setting(self) -> ModelSetting:
+        return self.model, self.field
+
+    @property
+    def ratio(self) -> Ratio:
+        return Ratio(round(self.exact * _HUNDRED))
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the configuration takes such a ratio."""
+        return self.ratio <= LARGEST_NORMALIZATION_RATIO
+
+    def divided_by(self, divisor: Fraction) -> MeasuredRatio:
+        """Return this ratio in another scale."""
+        return replace(
+            self,
+            exact=self.exact / divisor,
+            interval=_times(self.interval, 1 / divisor),
+            extremes=(self.extremes[0] / divisor, self.extremes[1] / divisor),
+            likely=_times(self.likely, 1 / divisor),
+        )
+
+
+def measured_ratios(fleet: Fleet, configured: Mapping[str, ModelRatios]) -> tuple[MeasuredRatio, ...]:
+    """Return the ratios of all models in the scale of the configuration, the slowest first."""
+    groups: dict[ModelSetting, list[tuple[int, str]]] = defaultdict(list)
+    for node in fleet.nodes:
+        groups[node.setting].append((node.report.score, node.name))
+    stated = {
+        (model, field): ratio for model, ratios in configured.items() for field, ratio in ratios.items()
+    }
+    scores = {setting: sorted(score for score, _ in nodes) for setting, nodes in groups.items()}
+    medians = {setting: Fraction(median(map(Fraction, found))) for setting, found in scores.items()}
+    in_order = sorted(medians, key=lambda setting: (medians[setting], setting))
+    if not in_order:
+        return ()
+    base = next((each for each in in_order if each in stated), in_order[0])
+    scale = Fraction(stated.get(base, ONE).hundredths, _HUNDRED)
+
+    def measured(setting: ModelSetting) -> MeasuredRatio:
+        own, others, is_base = scores[setting], scores[base], setting == base
+        interval = None if is_base else _quotient(_interval(own), _interval(others))
+        whole = None if is_base else _quotient(_extremes(own), _extremes(others))
+        return MeasuredRatio(
+            *setting,
+            nodes=tuple(sorted(name for _, name in groups[setting])),
+            configured=stated.get(setting),
+            exact=medians[setting] / medians[base] * scale,
+            interval=_times(interval, scale),
+            extremes=(own[0] / medians[base] * scale, own[-1] / medians[base] * scale),
+            likely=_times(interval or whole, scale),
+            is_base=is_base,
+        )
+
+    return tuple(map(measured, in_order))
+
+
+def _extremes(scores: Sequence[int]) -> tuple[int, int] | None:
+    return (scores[0], scores[-1]) if len(scores) >= LEAST_NODES else None
+
+
+def _interval(scores: Sequence[int]) -> tuple[int, int] | None:
+    rank = interval_rank(len(scores))
+    return (scores[rank - 1], scores[-rank]) if rank else None
+
+
+def _quotient(one: tuple[int, int] | None, other: tuple[int, int] | None) -> _Ends | None:
+    if one is None or other is None:
+        return None
+    return Fraction(one[0], other[1]), Fraction(one[1], other[0])
+
+
+def _times(ends: _Ends | None, factor: Fraction) -> _Ends | None:
+    return None if ends is None else (ends[0] * factor, ends[1] * factor)
+
+
+@lru_cache(maxsize=1024)
+def interval_rank(count: int, missed: Fraction = _MISSED) -> int:
+    """Return the largest k so that the k-th smallest and largest scores enclose the true median.
+
+    They miss it with a probability of at most ``missed``. 0 if even the smallest and the largest are not
+    enough.
+    """
+    below, chosen, rank = 0, 1, 0
+    while rank < count // 2:
+        below += chosen
+        if 2 * below * missed.denominator > missed.numerator << count:
+            break
+        chosen = chosen * (count - rank) // (rank + 1)
+        rank += 1
+    return rank
+
+
+@dataclass(frozen=True, slots=True)
+class RatioOff:
+    """A configured ratio that is not the measured one. ``measured`` is in the configuration's terms."""
+
+    model: str
+    field: RatioField
+    nodes: int
+    configured: Ratio
+    measured: Ratio
+
+    @property
+    def setting(self) -> ModelSetting:
+        return self.model, self.field
+
+    @property
+    def message(self) -> str:
+        """One sentence with the numbers."""
+        nodes = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
+        return (
+            f'{self.field} of "{self.model}" is {self.configured}, and {nodes} of it measured {self.measured}'
+        )
+
+
+def ratios_off(
+    measured: Iterable[MeasuredRatio], before: Collection[ModelSetting] = ()
+) -> tuple[RatioOff, ...]:
+    """Return the configured ratios that are off; ``before``: those that were when last looked at."""
+    return tuple(_off(measured, frozenset(before)))
+
+
+def _off(measured: Iterable[MeasuredRatio], before: frozenset[ModelSetting]) -> Iterator[RatioOff]:
+    for each in measured:
+        ratio = each.configured
+        if ratio is None or each.likely is None:
+            continue
+        was_off = each.setting in before
+        stated = Fraction(ratio.hundredths, _HUNDRED)
+        difference = abs(each.exact - stated) / stated
+        low, high = each.likely
+        is_certain = was_off or not low <= stated <= high
+        if is_certain and difference > (_ENDS if was_off else LIMIT):
+            yield RatioOff(each.model, each.field, len(each.nodes), ratio, each.ratio)
+
+
+def suggested_ratios(measured: Sequence[MeasuredRatio], *, others_stay: bool) -> tuple[MeasuredRatio, ...]:
+    """Return the ratios to configure; ``others_stay``: the key has ratios that were not measured."""
+    if not measured or (others_stay and measured[0].ratio >= ONE):
+        return tuple(measured)
+    return tuple(each.divided_by(measured[0].exact) for each in measured)
+
+
+def suggested_model(
+    suggested: Iterable[MeasuredRatio], configured: Mapping[str, ModelRatios]
+) -> Mapping[str, ModelRatios]:
+    """Return the configured ratioModel with the suggested ratios in it; what was not measured stays."""
+    models = {name: dict(ratios) for name, ratios in configured.items()}
+    for each in suggested:
+        if each.is_allowed:
+            models.setdefault(each.model, {})[each.field] = each.ratio
+    return models
