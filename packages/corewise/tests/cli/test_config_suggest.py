@@ -419,6 +419,31 @@ def test_right_ratios_beside_unmeasured_ones_stay(suggest: Suggest, kind: str) -
     assert result.exit_code == 0
 
 
+def test_wrong_ratio_in_entry_is_a_difference(suggest: Suggest) -> None:
+    own = {"ratioModel": {FAST: {FIELD: 3.0}}}
+    items = [*fleet(), config_map(slow=1.0, fast=1.5)]
+    key = json.loads(items[-1]["data"][NORMALIZATION_KEY])
+    key["nodeConfigs"] = [{"name": "b", "nodeSelector": {"matchLabels": {"pool": "b"}}, **own}]
+    items[-1]["data"][NORMALIZATION_KEY] = json.dumps(key)
+    assert suggest(items).exit_code == 0
+    for each in items[:6:2]:
+        each["metadata"]["labels"] = {"pool": "b"}
+    result = suggest(items)
+    assert result.exit_code == ExitCode.VERDICT
+    assert (
+        f'{FIELD} of "{FAST}" in nodeConfigs[0] "b" is 3.00, and 3 nodes of it measured 1.50: '
+        "the suggestion leaves nodeConfigs as it is, so correct the ratio there"
+    ) in result.stderr
+
+
+def test_scores_of_stopped_agents_are_left_out(suggest: Suggest) -> None:
+    items = fleet(slow=7)
+    stopped = topology("stopped", SLOW, 500, measured="2026-10-24T03:00:00Z")
+    result = suggest([*items, config_map(fast=1.5, slow=1), node("stopped"), stopped], "-o", "json")
+    assert "1 node left out, without a run in the last 7 days: stopped" in result.stderr
+    assert [len(each["nodes"]) for each in record(result)["models"]] == [7, 8]
+
+
 @pytest.mark.parametrize(
     ("text", "kept"),
     [

@@ -6,6 +6,8 @@
 | the same on the next day | sets the condition SlowCPU; Event, metric and problem follow |
 | as fast as its peers again, two days | removes the condition |
 | a model whose configured ratio is off | Event on the ConfigMap, and a metric |
+| the same where labels enable the nodes, and one odd node is slower | the same |
+| the same, a week after the last run | nothing |
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from corewise.manager.program import Manager
 from corewise.views.page.problems import of_scores
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import ExportedMetric
-from corewise.vocabulary.names import CPU_EVALUATION, SLOW_CPU
+from corewise.vocabulary.names import CPU_EVALUATION, NORMALIZATION_ENABLED, SLOW_CPU
 from corewise.vocabulary.reasons import Reason
 from manager.world import FAST, PLAIN_NODES, SLOW, World, eventually, normalization, until
 from normalization.fleets import report
@@ -139,7 +141,7 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
     async with world.manager(**PLAIN) as manager:
         await world.told("ModelRatioOff", "ConfigMap")
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
-        [problem] = of_scores(manager.snapshot)
+        [problem] = of_scores(manager.snapshot, world.clock.now())
         assert (problem.kind, problem.reason) == ("ConfigMap", "ModelRatioOff")
         assert problem.command == "corewise config suggest --cluster"
         assert problem.message.endswith(f'baseRatio of "{FAST}" is 2.00, and 7 nodes of it measured 1.50')
@@ -147,3 +149,21 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
             normalization=normalization(models={FAST: {"baseRatio": 1.5}, SLOW: {"baseRatio": 1}})
         )
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)
+
+
+async def test_ratio_that_labels_enable_is_reported(world: World) -> None:
+    fast, slow = await add_fleet(world, 7), await add_fleet(world, 7, SLOW)
+    for name in (*fast, *slow):
+        body = {"metadata": {"labels": {NORMALIZATION_ENABLED: "true"}}}
+        await world.client.patch(PLAIN_NODES, name, body, type=PatchType.MERGE)
+    await world.configure(normalization=normalization(enable=False))
+    await measured(world, dict.fromkeys(fast, 1500))
+    await measured(world, dict.fromkeys(slow, 1000), SLOW)
+    await add_fleet(world, 1, "Odd")
+    await measured(world, {"odd-0": 900}, "Odd")
+    async with world.manager(**PLAIN) as manager:
+        await world.told("ModelRatioOff", "ConfigMap")
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
+        world.clock.skip(7 * DAY)
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)
+        assert not list(of_scores(manager.snapshot, world.clock.now()))

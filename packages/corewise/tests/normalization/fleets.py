@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from corewise.normalization.fleet import ScoredNode, scored_node
 from corewise.vocabulary.evaluation_report import EvaluationReport
 
 FAST = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
 SLOW = "Intel(R) Xeon(R) CPU E5-2682 v4 @ 2.50GHz"
 TIME = "2026-11-01T03:00:00Z"
+NOW = datetime.fromisoformat(TIME)
 
 
 def report(score: int, model: str = FAST, **changes: object) -> EvaluationReport:

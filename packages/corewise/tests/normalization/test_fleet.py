@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from corewise.config.facts import CPUFacts
 from corewise.normalization.fleet import Fleet, LeftOut, ScoredNode, scored_node
-from normalization.fleets import FAST, SLOW, named, report
+from normalization.fleets import FAST, NOW, SLOW, named, report
 
 
 @pytest.mark.parametrize(
@@ -35,11 +37,33 @@ def test_score_counts_if_settings_are_still_those() -> None:
 @pytest.mark.parametrize("other", [{"mix": 2}, {"python": "3.13.0"}, {"zlib": "1.2.13"}])
 def test_only_scores_of_one_toolchain_are_compared(other: dict[str, object]) -> None:
     nodes = [*named("n", [100, 100, 100], FAST), *named("other", [500], FAST, **other)]
-    found = Fleet.of(nodes)
+    found = Fleet.of(nodes, NOW)
     assert [each.name for each in found.nodes] == ["n0", "n1", "n2"]
     assert found.left_out == {LeftOut.OTHER_TOOLCHAIN: ("other0",)}
 
 
 def test_newer_toolchain_wins_when_both_are_frequent() -> None:
     nodes = [*named("old", [100], FAST), *named("new", [100], FAST, mix=2)]
-    assert [each.name for each in Fleet.of(nodes).nodes] == ["new0"]
+    assert [each.name for each in Fleet.of(nodes, NOW).nodes] == ["new0"]
+
+
+@pytest.mark.parametrize(
+    ("age", "counts"),
+    [
+        (timedelta(0), True),
+        (timedelta(days=6, hours=23), True),
+        (timedelta(days=7), False),
+        (timedelta(days=27), False),
+        (-timedelta(minutes=59), True),
+        (-timedelta(hours=1), False),
+    ],
+)
+def test_scores_of_the_last_week_count(age: timedelta, counts: bool) -> None:
+    found = Fleet.of(named("n", [100], FAST), NOW + age)
+    assert len(found.nodes) == counts
+    assert found.left_out == ({} if counts else {LeftOut.OLD: ("n0",)})
+
+
+def test_score_without_a_time_is_old() -> None:
+    found = Fleet.of(named("n", [100], FAST, time="", measured=""), NOW)
+    assert found.left_out == {LeftOut.OLD: ("n0",)}

@@ -9,16 +9,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import comb
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.configuration import RatioField
+from corewise.config.configuration import NormalizationStrategy, RatioField
+from corewise.config.facts import CPUFacts
+from corewise.config.node_configs import Configuration, NodeConfig
 from corewise.normalization.fleet import Fleet
 from corewise.normalization.measured_ratios import (
+    applied_ratios,
     interval_rank,
     measured_ratios,
     ratios_off,
@@ -26,7 +32,9 @@ from corewise.normalization.measured_ratios import (
     suggested_ratios,
 )
 from corewise.quantities import Ratio
-from normalization.fleets import FAST, SLOW, named
+from corewise.vocabulary.names import NORMALIZATION_ENABLED
+from corewise.vocabulary.selectors import LabelSelector
+from normalization.fleets import FAST, NOW, SLOW, named
 
 FIELD = RatioField.HYPER_THREADING_TURBO
 SEVEN_SLOW = [98, 99, 100, 100, 100, 101, 102]
@@ -34,7 +42,7 @@ SEVEN_FAST = [147, 148, 150, 150, 150, 151, 153]
 
 
 def fleet(fast: list[int], slow: list[int]) -> Fleet:
-    return Fleet.of([*named("fast-", fast, FAST), *named("slow-", slow, SLOW)])
+    return Fleet.of([*named("fast-", fast, FAST), *named("slow-", slow, SLOW)], NOW)
 
 
 def configured(fast: int, slow: int = 100) -> dict[str, dict[RatioField, Ratio]]:
@@ -50,7 +58,7 @@ def test_ratio_is_the_median_over_the_slowest() -> None:
 
 def test_settings_of_one_model_are_apart() -> None:
     nodes = [*named("on", [120], FAST), *named("off", [100], FAST, turbo_enabled=False)]
-    found = measured_ratios(Fleet.of(nodes), {})
+    found = measured_ratios(Fleet.of(nodes, NOW), {})
     assert [(each.field, each.ratio) for each in found] == [
         (RatioField.HYPER_THREADING, Ratio(100)),
         (FIELD, Ratio(120)),
@@ -110,7 +118,7 @@ def test_two_nodes_prove_no_ratio_wrong() -> None:
 
 
 def test_ratio_that_was_off_ends_below_four_percent() -> None:
-    scores, before = fleet([150] * 7, [100] * 7), [(FAST, FIELD)]
+    scores, before = fleet([150] * 7, [100] * 7), [(FAST, FIELD, "")]
     assert not ratios_off(measured_ratios(scores, configured(157)))
     assert ratios_off(measured_ratios(scores, configured(157)), before)
     assert not ratios_off(measured_ratios(scores, configured(155)), before)
@@ -156,3 +164,63 @@ def test_ratio_above_five_is_not_suggested() -> None:
     measured = measured_ratios(fleet([501], [100]), {})
     assert not measured[1].is_allowed
     assert FAST not in suggested_model(measured, {})
+
+
+ODD = "AMD EPYC 7763 64-Core Processor"
+
+
+@pytest.mark.parametrize("odd", [[90], [90, 91]])
+def test_base_has_three_nodes(odd: list[int]) -> None:
+    nodes = [*named("fast", [150] * 7, FAST), *named("slow", [100] * 7, SLOW), *named("odd", odd, ODD)]
+    measured = measured_ratios(Fleet.of(nodes, NOW), configured(200) | {ODD: {FIELD: Ratio(100)}})
+    assert [each.model for each in measured if each.is_base] == [SLOW]
+    assert [each.model for each in ratios_off(measured)] == [FAST]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a model, in a pool."""
+
+    facts: CPUFacts
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def node_config(*, enable: bool | None = None, pool: dict[RatioField, Ratio] | None = None) -> Any:
+    """Return a configuration in which FAST should have 1.50, and does not; ``pool``: that of pool b."""
+    strategy = NormalizationStrategy(enable, configured(200))
+    own = replace(strategy, enable=True, ratio_model=configured(200) | ({FAST: pool} if pool else {}))
+    entry = NodeConfig(0, "b", LabelSelector.of_labels({"pool": "b"}), own, 1, 1)
+    return Configuration(strategy, (entry,))
+
+
+def off_messages(labels: dict[str, str], config: Any) -> list[str]:
+    """Return the messages about a fleet whose nodes have these labels."""
+    scores = fleet([150] * 7, [100] * 7)
+    facts = {each.name: CPUFacts(each.report.cpu_model, True, True) for each in scores.nodes}
+    nodes = {name: Node(found, labels) for name, found in facts.items()}
+    return [each.message for each in ratios_off(applied_ratios(scores, nodes, config))]
+
+
+IS_OFF = f'{FIELD} of "{FAST}" is 2.00, and 7 nodes of it measured 1.50'
+
+
+@pytest.mark.parametrize(
+    ("labels", "config", "off"),
+    [
+        ({}, node_config(enable=True), [IS_OFF]),
+        ({}, node_config(), []),
+        ({NORMALIZATION_ENABLED: "true"}, node_config(), [IS_OFF]),
+        ({NORMALIZATION_ENABLED: "false"}, node_config(enable=True), []),
+        ({"pool": "b"}, node_config(), [IS_OFF]),
+        ({"pool": "b"}, node_config(pool={FIELD: Ratio(150)}), []),
+        (
+            {"pool": "b"},
+            node_config(pool={FIELD: Ratio(300)}),
+            [f'{FIELD} of "{FAST}" in nodeConfigs[0] "b" is 3.00, and 7 nodes of it measured 1.50'],
+        ),
+    ],
+    ids=["cluster", "off", "label", "label off", "entry", "right in entry", "wrong in entry"],
+)
+def test_ratio_is_judged_where_it_is_used(labels: dict[str, str], config: Any, off: list[str]) -> None:
+    assert off_messages(labels, config) == off

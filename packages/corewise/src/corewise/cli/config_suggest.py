@@ -12,6 +12,7 @@ from corewise.cli.config_nodes import HOW_TO_WITH_PODS, node_options
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples
 from corewise.cli.output import Form
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.ratio_suggestion import (
     COLUMNS,
@@ -65,7 +66,7 @@ def command(nodes: ComparedNodes | None, form: Form | str) -> None:
     params = click.get_current_context().params
     namespace = nodes.namespace or params["config_namespace"]
     try:
-        suggestion = suggest(nodes, namespace)
+        suggestion = suggest(nodes, SYSTEM_CLOCK.now(), namespace)
     except UNREADABLE as error:  # pods of a dump are read when they matter
         raise Failure(f"a Pod of the dump cannot be read: {unreadable_text(error)}") from None
     if not suggestion.rows:

@@ -5,13 +5,15 @@ minutes; what a day's scores are worth is decided in :mod:`corewise.normalizatio
 loop. A slow node gets the condition SlowCPU. All that follows comes from there: the assessment of the node
 warns of it, with Event, metric and log, in every program and after a restart.
 
-A ratio that is off is an Event on the ConfigMap, and a metric. Nothing is corrected: ratios are the user's.
+A ratio that is off is an Event on the ConfigMap, and a metric, however normalization is enabled on the nodes
+that have it: by the cluster's strategy, an entry of ``nodeConfigs``, or a label. Nothing is corrected: ratios
+are the user's.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -24,12 +26,13 @@ from corewise.kube.objects import ObjectMeta
 from corewise.manager.executor import Executor
 from corewise.manager.reporting import Series
 from corewise.manager.snapshot import Snapshot
-from corewise.normalization.calibration import ModelSetting
+from corewise.normalization.decision import RatioNode
 from corewise.normalization.fleet import Fleet, ScoredNode
-from corewise.normalization.measured_ratios import RatioOff, measured_ratios, ratios_off
+from corewise.normalization.measured_ratios import RatioKey, RatioOff, applied_ratios, ratios_off
+from corewise.normalization.models import CheckedNode
 from corewise.normalization.slow_nodes import ScoreHistory, SlowNodes
 from corewise.prometheus.exposition import Exposition
-from corewise.ratios.nodes import Annotations, read_scores
+from corewise.ratios.nodes import Annotations, facts_of, read_scores
 from corewise.service.logs import fields
 from corewise.service.reader import in_reader
 from corewise.vocabulary import metrics
@@ -79,9 +82,9 @@ class NodeSpeedWatch:
             for node in nodes
             if (condition := node.status.condition(SLOW_CPU)) is not None
         }
-        scores = [(node.metadata.name, snapshot.stated_of(node.metadata.name)) for node in nodes]
+        stated = [(node.metadata, snapshot.stated_of(node.metadata.name)) for node in nodes]
         config, now = snapshot.reading.configuration.normalization, self._clock.now()
-        found = await in_reader(partial(self._judged, scores, frozenset(shown), config, now))
+        found = await in_reader(partial(self._judged, stated, frozenset(shown), config, now))
         self._speeds = found.speeds
         for action in conditions_to_write(found.nodes, shown, rfc3339(now)):
             await self._write(action)
@@ -91,22 +94,29 @@ class NodeSpeedWatch:
         """Set the gauges about the speed of nodes and about ratios that are off."""
         speeds: Series = {(name,): speed for name, speed in self._speeds.items()}
         exposition.replace(metrics.NODE_SPEED, speeds)
-        off: Series = {
-            (each.model, each.field.value): each.measured.hundredths / each.configured.hundredths
-            for each in self._off
-        }
+        off: dict[tuple[str, ...], float] = {}
+        for each in self._off:
+            labels, found = (
+                (each.model, each.field.value),
+                each.measured.hundredths / each.configured.hundredths,
+            )
+            # Several entries may be off: the farthest one is shown.
+            if abs(found - 1) > abs(off.get(labels, 1) - 1):
+                off[labels] = found
         exposition.replace(metrics.MODEL_RATIO_OFF, off)
 
     def _judged(
         self,
-        scores: Iterable[tuple[str, Annotations]],
+        stated: Sequence[tuple[ObjectMeta, Annotations]],
         slow: frozenset[str],
         config: NormalizationConfig | None,
         now: datetime,
     ) -> _Look:
-        read = read_scores(scores)
+        read = read_scores((meta.name, annotations) for meta, annotations in stated)
         self._history.take([each for _, each in read if isinstance(each, ScoredNode)], now)
-        off = configured_off(Fleet.of(read), config, [each.setting for each in self._off])
+        off = configured_off(
+            Fleet.of(read, now), ratio_nodes(stated), config, [each.key for each in self._off]
+        )
         return _Look(self._history.judge(slow), self._history.relative_speeds(), off)
 
     async def _write(self, action: SetNodeCondition) -> None:
@@ -123,7 +133,7 @@ class NodeSpeedWatch:
         """Emit an Event on the ConfigMap if other ratios are off than before."""
         before, self._off = self._off, off
         config_map = self._snapshot.config_map
-        if config_map is not None and {each.setting for each in off} - {each.setting for each in before}:
+        if config_map is not None and {each.key for each in off} - {each.key for each in before}:
             await self._executor.carry_out(event_about_ratios(config_map.metadata, off))
 
 
@@ -142,13 +152,27 @@ def conditions_to_write(
         yield SetNodeCondition(name, SLOW_CPU, "", now, now, reason, why)
 
 
+def ratio_nodes(stated: Iterable[tuple[ObjectMeta, Annotations]]) -> dict[str, RatioNode]:
+    """Return the parts of nodes that decide their ratios, by name.
+
+    ``stated``: their metadata, and the annotations of their NodeResourceTopologies.
+    """
+    return {meta.name: CheckedNode(meta.name, meta.labels, facts_of(found)) for meta, found in stated}
+
+
 def configured_off(
-    fleet: Fleet, config: NormalizationConfig | None, before: Collection[ModelSetting] = ()
+    fleet: Fleet,
+    nodes: Mapping[str, RatioNode],
+    config: NormalizationConfig | None,
+    before: Collection[RatioKey] = (),
 ) -> tuple[RatioOff, ...]:
-    """Return the ratios that are off, while normalization is on; ``before``: those that were."""
-    if config is None or not config.cluster.enable:
+    """Return the ratios that are off on the nodes that have them; ``before``: those that were.
+
+    ``nodes``: all nodes of the fleet, by name.
+    """
+    if config is None:
         return ()
-    return ratios_off(measured_ratios(fleet, config.cluster.ratio_model), before)
+    return ratios_off(applied_ratios(fleet, nodes, config), before)
 
 
 def off_message(off: Iterable[RatioOff]) -> str:

@@ -3,10 +3,11 @@
 A score is that of one CPU on a nearly idle node (:mod:`corewise.vocabulary.evaluation_report`). ``corewise
 calibrate`` measures all CPUs at once: the two are never mixed.
 
-**Which scores count.** The median of at least :data:`LEAST_RUNS` runs, of a known CPU model, whose model and
-settings the node still has. Only scores of one mix, one version of Python and one of zlib are compared: those
-that most nodes have (of two as frequent, the newer). The others are left out and named, since another version
-shifts scores by itself. Architectures may differ: that is part of what is compared.
+**Which scores count.** The median of at least :data:`LEAST_RUNS` runs, the newest of them of the last 7 days,
+of a known CPU model, whose model and settings the node still has. Only scores of one mix, one version of
+Python and one of zlib are compared: those that most nodes have (of two as frequent, the newer). The others
+are left out and named, since another version shifts scores by itself. Architectures may differ: that is part
+of what is compared.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias
@@ -28,6 +30,9 @@ LEAST_RUNS = 5
 """Runs behind a score that counts, as many as ``corewise calibrate`` makes."""
 LIMIT = Fraction(5, 100)
 """Difference from which a ratio is off, or a node is slow."""
+_RECENT = timedelta(days=7)
+_AHEAD = timedelta(hours=1)
+"""The most that a node's clock is ahead where its scores count: later ones are told apart by their times."""
 
 Toolchain: TypeAlias = tuple[int, str, str]
 """What scores must share to be compared: the mix, the version of Python, that of zlib."""
@@ -42,6 +47,7 @@ class LeftOut(StrEnum):
     FEW_RUNS = f"with fewer than {LEAST_RUNS} runs so far"
     UNKNOWN_MODEL = "whose CPU model is unknown"
     OTHER_SETTINGS = "measured with another CPU model, hyper-threading or turbo than they have"
+    OLD = f"without a run in the last {_RECENT.days} days"
     OTHER_TOOLCHAIN = "measured with another mix, Python or zlib than most"
 
 
@@ -61,6 +67,25 @@ class ScoredNode:
     @property
     def toolchain(self) -> Toolchain:
         return self.report.mix, self.report.python, self.report.zlib
+
+    @property
+    def measured(self) -> datetime | None:
+        """The time of the newest run; None if it cannot be read."""
+        return moment(self.report.measured or self.report.time)
+
+    def is_recent(self, now: datetime) -> bool:
+        """Whether the newest run is of the last days."""
+        measured = self.measured
+        return measured is not None and -_AHEAD < now - measured < _RECENT
+
+
+def moment(text: str) -> datetime | None:
+    """Read an RFC 3339 time; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def scored_node(name: str, text: str | None, facts: CPUFacts | Finding | None = None) -> ScoredNode | LeftOut:
@@ -95,13 +120,15 @@ class Fleet:
     left_out: Mapping[LeftOut, tuple[str, ...]]
 
     @classmethod
-    def of(cls, read: Iterable[tuple[str, ScoredNode | LeftOut]]) -> Fleet:
+    def of(cls, read: Iterable[tuple[str, ScoredNode | LeftOut]], now: datetime) -> Fleet:
         """Return the fleet of nodes that were read one by one."""
         left_out: dict[LeftOut, list[str]] = defaultdict(list)
         scored = []
         for name, each in read:
             if isinstance(each, LeftOut):
                 left_out[each].append(name)
+            elif not each.is_recent(now):
+                left_out[LeftOut.OLD].append(name)
             else:
                 scored.append(each)
         counts = Counter(each.toolchain for each in scored)

@@ -3,8 +3,9 @@
 **Ratio.** The score of a model with its settings is the median over its nodes, so that a slow node does not
 change it. One of them is the *base*, and a ratio is that median / the median of the base x the configured
 ratio of the base, half-even to hundredths: so ratios are in the scale of the configuration, which may know a
-slower model that no node has at the moment. The base is the slowest model that has a configured ratio. If
-none has, it is the slowest one, with 1.00.
+slower model that no node has at the moment. The base is the slowest model that has a configured ratio and at
+least 3 nodes, so that one odd node does not become the measure of all. If none has as many nodes, the base is
+the slowest with a configured ratio; if none has one, the slowest, with 1.00.
 
 **Suggestion.** It keeps that scale while the configuration has ratios that were not measured. Otherwise, or
 if a model would have less than 1.00, all ratios are divided by that of the slowest, which then has 1.00.
@@ -22,7 +23,9 @@ Source: H. A. David, H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1; the
 Bonferroni's inequality.
 
 **A configured ratio is off** if it differs from the measured one by more than 5 %, and lies outside the
-interval; where there is none, outside the range of all nodes, of at least 3 of each model.
+interval; where there is none, outside the range of all nodes, of at least 3 of each model. A ratio is judged
+by the nodes that have it: those whose ratio comes from ``ratioModel``, whether a label or a strategy enables
+them. An entry of ``nodeConfigs`` with a ratio of its own is judged apart, against the same base.
 """
 
 from __future__ import annotations
@@ -35,10 +38,17 @@ from functools import lru_cache
 from statistics import median
 from typing import TypeAlias
 
-from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
+from corewise.config.configuration import (
+    LARGEST_NORMALIZATION_RATIO,
+    ModelRatios,
+    NormalizationConfig,
+    RatioField,
+)
 from corewise.normalization.calibration import ModelSetting
-from corewise.normalization.fleet import LIMIT, Fleet
+from corewise.normalization.decision import RatioNode, decide
+from corewise.normalization.fleet import LIMIT, Fleet, ScoredNode
 from corewise.quantities import ONE, Ratio
+from corewise.vocabulary.reasons import Reason
 
 LEAST_NODES = 3
 """Nodes of a model by which a configured ratio is judged."""
@@ -48,6 +58,8 @@ _MISSED = Fraction(25, 1000)
 _HUNDRED = 100
 
 _Ends: TypeAlias = tuple[Fraction, Fraction]
+RatioKey: TypeAlias = tuple[str, RatioField, str]
+"""A CPU model, its settings, and the entry of ``nodeConfigs`` with its ratio, "" for the cluster's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +68,12 @@ class MeasuredRatio:
 
     ``interval`` holds the true ratio in 95 % of all cases; None where there are too few nodes. ``extremes``:
     from the slowest to the fastest node. ``likely``: the ratios that the scores allow; None if nothing can be
-    said.
+    said. ``entry``: the one of ``nodeConfigs`` whose ratio it is, "" for the cluster's.
     """
 
     model: str
     field: RatioField
+    entry: str
     nodes: tuple[str, ...]
     configured: Ratio | None
     exact: Fraction
@@ -94,30 +107,58 @@ class MeasuredRatio:
 
 
 def measured_ratios(fleet: Fleet, configured: Mapping[str, ModelRatios]) -> tuple[MeasuredRatio, ...]:
-    """Return the ratios of all models in the scale of the configuration, the slowest first."""
-    groups: dict[ModelSetting, list[tuple[int, str]]] = defaultdict(list)
+    """Return the ratios of all models in the scale of the cluster's ratioModel, the slowest first."""
+    groups: dict[RatioKey, list[ScoredNode]] = defaultdict(list)
     for node in fleet.nodes:
-        groups[node.setting].append((node.report.score, node.name))
+        groups[*node.setting, ""].append(node)
     stated = {
-        (model, field): ratio for model, ratios in configured.items() for field, ratio in ratios.items()
+        (model, field, ""): ratio for model, ratios in configured.items() for field, ratio in ratios.items()
     }
-    scores = {setting: sorted(score for score, _ in nodes) for setting, nodes in groups.items()}
-    medians = {setting: Fraction(median(map(Fraction, found))) for setting, found in scores.items()}
-    in_order = sorted(medians, key=lambda setting: (medians[setting], setting))
+    return _measured(groups, stated)
+
+
+def applied_ratios(
+    fleet: Fleet, nodes: Mapping[str, RatioNode], config: NormalizationConfig
+) -> tuple[MeasuredRatio, ...]:
+    """Return the ratios of models on the nodes that have theirs from a ratioModel; ``nodes`` by name."""
+    groups: dict[RatioKey, list[ScoredNode]] = defaultdict(list)
+    stated: dict[RatioKey, Ratio] = {}
+    for scored in fleet.nodes:
+        node, (model, field) = nodes[scored.name], scored.setting
+        verdict = decide(node, config)
+        if verdict.reason is not Reason.RATIO_FROM_MODEL or verdict.ratio is None:
+            continue
+        entry = next(config.each_matching(node.labels), None)
+        inherits = verdict.ratio == config.cluster.ratio_model.get(model, {}).get(field)
+        key = model, field, "" if entry is None or inherits else str(entry)
+        groups[key].append(scored)
+        stated[key] = verdict.ratio
+    return _measured(groups, stated)
+
+
+def _measured(
+    groups: Mapping[RatioKey, Sequence[ScoredNode]], stated: Mapping[RatioKey, Ratio]
+) -> tuple[MeasuredRatio, ...]:
+    """Return the ratios of groups of nodes in the scale of the stated ones, the slowest first."""
+    scores = {key: sorted(each.report.score for each in nodes) for key, nodes in groups.items()}
+    medians = {key: Fraction(median(map(Fraction, found))) for key, found in scores.items()}
+    in_order = sorted(medians, key=lambda key: (medians[key], key))
     if not in_order:
         return ()
-    base = next((each for each in in_order if each in stated), in_order[0])
+    base = min(
+        in_order, key=lambda key: (key not in stated, key in stated and len(scores[key]) < LEAST_NODES)
+    )
     scale = Fraction(stated.get(base, ONE).hundredths, _HUNDRED)
 
-    def measured(setting: ModelSetting) -> MeasuredRatio:
-        own, others, is_base = scores[setting], scores[base], setting == base
+    def measured(key: RatioKey) -> MeasuredRatio:
+        own, others, is_base = scores[key], scores[base], key == base
         interval = None if is_base else _quotient(_interval(own), _interval(others))
         whole = None if is_base else _quotient(_extremes(own), _extremes(others))
         return MeasuredRatio(
-            *setting,
-            nodes=tuple(sorted(name for _, name in groups[setting])),
-            configured=stated.get(setting),
-            exact=medians[setting] / medians[base] * scale,
+            *key,
+            nodes=tuple(sorted(each.name for each in groups[key])),
+            configured=stated.get(key),
+            exact=medians[key] / medians[base] * scale,
             interval=_times(interval, scale),
             extremes=(own[0] / medians[base] * scale, own[-1] / medians[base] * scale),
             likely=_times(interval or whole, scale),
@@ -165,46 +206,47 @@ def interval_rank(count: int, missed: Fraction = _MISSED) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RatioOff:
-    """A configured ratio that is not the measured one. ``measured`` is in the configuration's terms."""
+    """A configured ratio that is not the measured one. ``measured`` is in the configuration's terms.
+
+    ``entry``: the one of ``nodeConfigs`` that states it, "" for the cluster's ratioModel.
+    """
 
     model: str
     field: RatioField
+    entry: str
     nodes: int
     configured: Ratio
     measured: Ratio
 
     @property
-    def setting(self) -> ModelSetting:
-        return self.model, self.field
+    def key(self) -> RatioKey:
+        return self.model, self.field, self.entry
 
     @property
     def message(self) -> str:
         """One sentence with the numbers."""
+        what = f'{self.field} of "{self.model}"' + (f" in {self.entry}" if self.entry else "")
         nodes = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
-        return (
-            f'{self.field} of "{self.model}" is {self.configured}, and {nodes} of it measured {self.measured}'
-        )
+        return f"{what} is {self.configured}, and {nodes} of it measured {self.measured}"
 
 
-def ratios_off(
-    measured: Iterable[MeasuredRatio], before: Collection[ModelSetting] = ()
-) -> tuple[RatioOff, ...]:
+def ratios_off(measured: Iterable[MeasuredRatio], before: Collection[RatioKey] = ()) -> tuple[RatioOff, ...]:
     """Return the configured ratios that are off; ``before``: those that were when last looked at."""
     return tuple(_off(measured, frozenset(before)))
 
 
-def _off(measured: Iterable[MeasuredRatio], before: frozenset[ModelSetting]) -> Iterator[RatioOff]:
+def _off(measured: Iterable[MeasuredRatio], before: frozenset[RatioKey]) -> Iterator[RatioOff]:
     for each in measured:
         ratio = each.configured
         if ratio is None or each.likely is None:
             continue
-        was_off = each.setting in before
+        was_off = (*each.setting, each.entry) in before
         stated = Fraction(ratio.hundredths, _HUNDRED)
         difference = abs(each.exact - stated) / stated
         low, high = each.likely
         is_certain = was_off or not low <= stated <= high
         if is_certain and difference > (_ENDS if was_off else LIMIT):
-            yield RatioOff(each.model, each.field, len(each.nodes), ratio, each.ratio)
+            yield RatioOff(each.model, each.field, each.entry, len(each.nodes), ratio, each.ratio)
 
 
 def suggested_ratios(measured: Sequence[MeasuredRatio], *, others_stay: bool) -> tuple[MeasuredRatio, ...]:

@@ -41,7 +41,7 @@ from itertools import islice
 from math import isqrt
 
 from corewise.normalization.calibration import ModelSetting
-from corewise.normalization.fleet import LIMIT, ScoredNode
+from corewise.normalization.fleet import LIMIT, ScoredNode, moment
 
 LEAST_PEERS = 4
 LEAST_DEVIATIONS = 30
@@ -49,9 +49,6 @@ REMEMBERED = 30
 """Scores of a node that count, at least a day apart."""
 _DAY = timedelta(hours=20)
 """The least time between two scores that count: agents measure at about the same hour, not to the minute."""
-_RECENT = timedelta(days=7)
-_AHEAD = timedelta(hours=1)
-"""The most that a node's clock is ahead where its scores count: later ones are told apart by their times."""
 _WHOLE = 10_000
 _LIMIT = int(LIMIT * _WHOLE)
 _LEAST_SIGMA = 100
@@ -140,7 +137,7 @@ def deviations(nodes: Iterable[ScoredNode], now: datetime) -> Mapping[str, Devia
         scores = [node.report.score for node, _ in group]
         for place, (node, measured) in enumerate(group):
             slower = _slower(node, _doubled_median_without(scores, place))
-            since = _moment(node.report.measured_since)
+            since = moment(node.report.measured_since)
             found[node.name] = Deviation(since, measured, slower, _own_error(node), len(group) - 1)
     return found
 
@@ -149,8 +146,8 @@ def _groups(nodes: Iterable[ScoredNode], now: datetime) -> Iterator[list[tuple[S
     """Yield the nodes that are compared with each other, with the times of their scores, the lowest first."""
     groups: dict[object, list[tuple[ScoredNode, datetime]]] = defaultdict(list)
     for node in nodes:
-        measured = _moment(node.report.measured or node.report.time)
-        if measured is not None and -_AHEAD < now - measured < _RECENT:
+        measured = node.measured
+        if measured is not None and node.is_recent(now):
             groups[node.setting, node.toolchain].append((node, measured))
     for group in groups.values():
         if len(group) > LEAST_PEERS:
@@ -159,14 +156,6 @@ def _groups(nodes: Iterable[ScoredNode], now: datetime) -> Iterator[list[tuple[S
 
 def _slower(node: ScoredNode, doubled_median: int) -> int:
     return (doubled_median - 2 * node.report.score) * _WHOLE // doubled_median
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None
 
 
 def _doubled_median_without(scores: Sequence[int], place: int) -> int:

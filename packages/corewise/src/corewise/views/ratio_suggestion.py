@@ -13,6 +13,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
@@ -28,11 +29,12 @@ from corewise.config.facts import CPUFacts
 from corewise.kube.objects import ConfigMap
 from corewise.normalization.calibration import ModelSetting, ratio_model_json
 from corewise.normalization.decision import decide
-from corewise.normalization.fleet import Fleet, LeftOut
+from corewise.normalization.fleet import Fleet, LeftOut, ScoredNode
 from corewise.normalization.measured_ratios import (
     LEAST_NODES,
     MeasuredRatio,
     RatioOff,
+    applied_ratios,
     measured_ratios,
     ratios_off,
     suggested_model,
@@ -98,8 +100,9 @@ class RatioSuggestion:
 
     ``slowest``: the ratio of the slowest model in the scale of the key. ``unmeasured``: the parts of the key
     whose ratios stay, and for which a model or its settings were not measured; ``others``: those whose ratios
-    stay anyway. ``unsafe``: why decreases would be held back, by
-    node. ``problem`` says what is wrong with the key that the cluster has; ``unread``, why none is known.
+    stay anyway. ``off_in_entries``: ratios of ``nodeConfigs`` that are off. ``unsafe``: why decreases would
+    be held back, by node. ``problem`` says what is wrong with the key that the cluster has; ``unread``, why
+    none is known.
     """
 
     rows: tuple[SuggestedRatio, ...]
@@ -114,33 +117,40 @@ class RatioSuggestion:
     unread: str = ""
     unmeasured: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    off_in_entries: tuple[RatioOff, ...] = ()
 
     @property
     def differs(self) -> bool:
         """Whether a model has no ratio, or one that is off, and an allowed one would be better."""
-        return any(
+        return bool(self.off_in_entries) or any(
             each.could_be_closer or (each.measured.is_allowed and (each.configured is None or each.off))
             for each in self.rows
         )
 
 
-def fleet_of(views: Iterable[NodeView]) -> Fleet:
-    """Return the scores of nodes."""
-    return Fleet.of(read_scores((each.name, each.topology or {}) for each in views))
+def fleet_of(views: Iterable[NodeView], now: datetime) -> Fleet:
+    """Return the scores of nodes; they are as old as they were when the newest one was measured.
+
+    So a dump is read as it was when it was made, and the scores of a fleet that measures no more still count.
+    """
+    read = read_scores((each.name, each.topology or {}) for each in views)
+    times = [each.measured for _, each in read if isinstance(each, ScoredNode)]
+    return Fleet.of(read, min(now, max((each for each in times if each is not None), default=now)))
 
 
-def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> RatioSuggestion:
+def suggest(nodes: ComparedNodes, now: datetime, config_namespace: str = CONFIG_NAMESPACE) -> RatioSuggestion:
     """Return the ratios that the nodes measured, and what they would change."""
     reading = read_configuration(ConfigMap(data=dict(nodes.stored)))
     present = reading.configuration
     config = present.normalization or NO_NORMALIZATION
     configured = config.cluster.ratio_model
-    fleet = fleet_of(nodes.views)
+    fleet = fleet_of(nodes.views, now)
+    applied = applied_ratios(fleet, {each.name: each for each in nodes.views}, config)
     measured = measured_ratios(fleet, configured)
     unmeasured = tuple(_unmeasured(config, measured))
     suggested = suggested_ratios(measured, others_stay=bool(unmeasured))
     model = suggested_model(suggested, configured)
-    off = {each.setting: each for each in ratios_off(measured)}
+    off = {(each.model, each.field): each for each in ratios_off(measured)}
     text = key_text(nodes.stored.get(NORMALIZATION_KEY), model)
     after = read_configuration(ConfigMap(data={**nodes.stored, NORMALIZATION_KEY: text})).configuration
     effects = _Effects()
@@ -169,6 +179,7 @@ def suggest(nodes: ComparedNodes, config_namespace: str = CONFIG_NAMESPACE) -> R
         unread=nodes.unread,
         unmeasured=unmeasured,
         others=tuple(_others(config)),
+        off_in_entries=tuple(each for each in ratios_off(applied) if each.entry),
     )
 
 
@@ -360,6 +371,8 @@ def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:
             "no model that was measured has a ratio in the key, so the slowest gets 1.00, "
             f"whatever stays there: {some(suggestion.unmeasured)}"
         )
+    for each in suggestion.off_in_entries:
+        yield f"{each.message}: the suggestion leaves nodeConfigs as it is, so correct the ratio there"
     if suggestion.unread:
         yield f"{suggestion.unread}, so all ratios count as new, and -o configmap has no other keys"
     if suggestion.problem:

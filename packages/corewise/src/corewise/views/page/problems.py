@@ -25,7 +25,7 @@ from corewise.engine.reading import placement, pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.clock import rfc3339
 from corewise.kube.objects import Event, Namespace
-from corewise.manager.node_speed import configured_off, off_message
+from corewise.manager.node_speed import configured_off, off_message, ratio_nodes
 from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
 from corewise.normalization.fleet import Fleet
@@ -244,7 +244,7 @@ class ProblemTable:
     def _of_scores(self, now: datetime) -> tuple[KnownProblem, ...]:
         """Return the problems with configured ratios, once a minute: scores change about once a day."""
         if self._scores is None or now - self._scores[0] >= _SCORES_EVERY:
-            self._scores = now, tuple(of_scores(self._cluster.known))
+            self._scores = now, tuple(of_scores(self._cluster.known, now))
         return self._scores[1]
 
     def _placed(self, problem: KnownProblem) -> KnownProblem:
@@ -305,11 +305,12 @@ def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
         yield KnownProblem(each.regarding_kind, each.name, each.reason, each.message)
 
 
-def of_scores(known: Snapshot) -> Iterator[KnownProblem]:
+def of_scores(known: Snapshot, now: datetime) -> Iterator[KnownProblem]:
     """Yield the problem that configured ratios are not those that the nodes measured."""
-    names = map(str, known.nodes.items)
-    fleet = Fleet.of(read_scores((name, known.stated_of(name)) for name in names))
-    off = configured_off(fleet, known.reading.configuration.normalization)
+    metas = [node.metadata for node in known.nodes.items.values()]
+    stated = [(meta, known.stated_of(meta.name)) for meta in metas]
+    fleet = Fleet.of(read_scores((meta.name, found) for meta, found in stated), now)
+    off = configured_off(fleet, ratio_nodes(stated), known.reading.configuration.normalization)
     if off and known.config_map is not None:
         meta = known.config_map.metadata
         name = f"{meta.namespace}/{meta.name}"
