@@ -419,6 +419,40 @@ def test_right_ratios_beside_unmeasured_ones_stay(suggest: Suggest, kind: str) -
     assert result.exit_code == 0
 
 
+def both_sides() -> list[dict[str, Any]]:
+    """Return nodes of FAST, half of them with hyper-threading, all with the same score."""
+    items = []
+    for at in range(16):
+        on = at < 8
+        found = topology(f"n{at}", FAST, 1500, hyper_thread_enabled=on)
+        facts = {"cpuModel": FAST, "hyperThreadEnabled": on, "turboEnabled": True}
+        found["metadata"]["annotations"][CPU_BASIC_INFO] = json.dumps(facts)
+        items += [node(f"n{at}"), found]
+    return items
+
+
+def test_calibrated_hyper_threading_ratios_are_right(suggest: Suggest) -> None:
+    items = [*both_sides(), config_map(fast=1.0)]
+    key = json.loads(items[-1]["data"][NORMALIZATION_KEY])
+    key["ratioModel"][FAST]["turboEnabledRatio"] = 1.67
+    items[-1]["data"][NORMALIZATION_KEY] = json.dumps(key)
+    result = suggest(items, "-o", "json")
+    assert result.exit_code == 0
+    assert record(result)["ratioModel"] == {FAST: {FIELD: "1.00", "turboEnabledRatio": "1.67"}}
+    assert "nodes with hyper-threading and nodes without are not compared" in result.stderr
+
+
+def test_unknown_scale_of_hyper_threading_is_remarked(suggest: Suggest) -> None:
+    items = [*both_sides(), config_map(fast=1.0)]
+    result = suggest(items, "-o", "json")
+    assert result.exit_code == 0
+    assert [each["measuredRatio"] for each in record(result)["models"]] == ["1.00", None]
+    assert record(result)["ratioModel"] == {FAST: {FIELD: "1.00"}}
+    assert f'no ratio for "{FAST}" with hyper-threading off, since the key has none' in result.stderr
+    rows = suggest(items).stdout.splitlines()
+    assert rows[2].split()[:7] == ["8", "-", "-", "-", "-", "not", "compared"]
+
+
 def test_wrong_ratio_in_entry_is_a_difference(suggest: Suggest) -> None:
     own = {"ratioModel": {FAST: {FIELD: 3.0}}}
     items = [*fleet(), config_map(slow=1.0, fast=1.5)]

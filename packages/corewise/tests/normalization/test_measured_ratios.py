@@ -131,7 +131,7 @@ def test_slowest_model_keeps_its_configured_ratio_in_comparisons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others_stay", "slow", "suggested"),
+    ("others_stay", "slow", "expected"),
     [
         (True, 150, [150, 225]),  # an unmeasured model is slower: its scale stays
         (False, 150, [100, 150]),  # all were measured: the slowest is the baseline
@@ -140,20 +140,19 @@ def test_slowest_model_keeps_its_configured_ratio_in_comparisons() -> None:
     ],
 )
 def test_suggestion_has_the_scale_of_the_key(
-    others_stay: bool, slow: int | None, suggested: list[int]
+    others_stay: bool, slow: int | None, expected: list[int]
 ) -> None:
     key = {FAST: {FIELD: Ratio(100)}} if slow is None else configured(200, slow)
     measured = measured_ratios(fleet([150] * 7, [100] * 7), key)
     found = suggested_ratios(measured, others_stay=others_stay)
-    assert [each.ratio.hundredths for each in found] == suggested
+    assert [each.ratio.hundredths for each in found] == expected
     assert found[1].interval is None or found[1].interval == (found[1].exact, found[1].exact)
     assert found[1].extremes == (found[1].exact, found[1].exact)
 
 
 def test_suggestion_keeps_what_was_not_measured() -> None:
     before = {"Other": {RatioField.BASE: Ratio(130)}, FAST: {RatioField.BASE: Ratio(110), FIELD: Ratio(170)}}
-    suggested = measured_ratios(fleet([150], [100]), {})
-    assert suggested_model(suggested, before) == {
+    assert suggested_model(measured_ratios(fleet([150], [100]), {}), before) == {
         "Other": {RatioField.BASE: Ratio(130)},
         FAST: {RatioField.BASE: Ratio(110), FIELD: Ratio(150)},
         SLOW: {FIELD: Ratio(100)},
@@ -224,3 +223,58 @@ IS_OFF = f'{FIELD} of "{FAST}" is 2.00, and 7 nodes of it measured 1.50'
 )
 def test_ratio_is_judged_where_it_is_used(labels: dict[str, str], config: Any, off: list[str]) -> None:
     assert off_messages(labels, config) == off
+
+
+OFF = RatioField.TURBO
+
+
+def both_sides(off: list[int], slow_off: list[int]) -> Fleet:
+    """Return FAST at 150 and SLOW at 100 with hyper-threading, and scores of both without."""
+    plain = {"hyper_thread_enabled": False}
+    return Fleet.of(
+        [
+            *named("fast", [150] * 7, FAST),
+            *named("slow", [100] * 7, SLOW),
+            *named("fast-off", off, FAST, **plain),
+            *named("slow-off", slow_off, SLOW, **plain),
+        ],
+        NOW,
+    )
+
+
+def sides(fast: int, slow: int) -> dict[str, dict[RatioField, Ratio]]:
+    """Return a ratioModel: 1.00 and 1.50 with hyper-threading, and these ratios without."""
+    return {
+        FAST: {FIELD: Ratio(150)} | ({OFF: Ratio(fast)} if fast else {}),
+        SLOW: {FIELD: Ratio(100)} | ({OFF: Ratio(slow)} if slow else {}),
+    }
+
+
+def suggested(scores: Fleet, key: dict[str, dict[RatioField, Ratio]]) -> Any:
+    return suggested_model(suggested_ratios(measured_ratios(scores, key), others_stay=False), key)
+
+
+def test_hyper_threading_on_and_off_are_not_compared() -> None:
+    scores, key = both_sides([150] * 7, [100] * 7), sides(250, 167)
+    assert ratios_off(measured_ratios(scores, key)) == ()
+    assert suggested(scores, key) == key
+
+
+def test_each_side_is_judged_by_its_own_base() -> None:
+    scores = both_sides([180] * 7, [100] * 7)
+    (off,) = ratios_off(measured_ratios(scores, sides(250, 167)))
+    assert (off.model, off.field, off.measured) == (FAST, OFF, Ratio(301))
+    assert suggested(scores, sides(250, 167)) == sides(301, 167)
+
+
+def test_side_without_a_configured_ratio_gets_none() -> None:
+    scores, key = both_sides([180] * 7, [100] * 7), sides(0, 0)
+    assert suggested(scores, key) == key
+    assert [each.is_scaled for each in measured_ratios(scores, key)] == [True, True, False, False]
+    assert suggested(scores, sides(0, 167)) == sides(301, 167)
+
+
+@pytest.mark.parametrize(("off", "chosen"), [(7, FIELD), (8, OFF)])
+def test_side_with_more_nodes_starts_the_scale(off: int, chosen: RatioField) -> None:
+    found = suggested(both_sides([150] * off, [100] * 7), {})
+    assert found == {FAST: {chosen: Ratio(150)}, SLOW: {chosen: Ratio(100)}}

@@ -72,6 +72,16 @@ class RatioField(StrEnum):
             return cls.HYPER_THREADING_TURBO if turbo else cls.HYPER_THREADING
         return cls.TURBO if turbo else cls.BASE
 
+    @property
+    def hyper_threading(self) -> bool:
+        """Whether it is of CPUs with hyper-threading."""
+        return self in {RatioField.HYPER_THREADING, RatioField.HYPER_THREADING_TURBO}
+
+    @property
+    def turbo(self) -> bool:
+        """Whether it is of CPUs with turbo."""
+        return self in {RatioField.TURBO, RatioField.HYPER_THREADING_TURBO}
+
 
 ModelRatios: TypeAlias = Mapping[RatioField, Ratio]
 

@@ -7,6 +7,11 @@ slower model that no node has at the moment. The base is the slowest model that 
 least 3 nodes, so that one odd node does not become the measure of all. If none has as many nodes, the base is
 the slowest with a configured ratio; if none has one, the slowest, with 1.00.
 
+**Hyper-threading.** A score is of one thread that has its core to itself. It does not show what a thread is
+worth whose neighbor is busy, so models with hyper-threading and models without have a base each and are never
+compared. If no ratio is configured on one side, its place in the scale is unknown, and it gets none; if none
+is configured on either, this is so for the side with fewer nodes.
+
 **Suggestion.** It keeps that scale while the configuration has ratios that were not measured. Otherwise, or
 if a model would have less than 1.00, all ratios are divided by that of the slowest, which then has 1.00.
 
@@ -68,7 +73,8 @@ class MeasuredRatio:
 
     ``interval`` holds the true ratio in 95 % of all cases; None where there are too few nodes. ``extremes``:
     from the slowest to the fastest node. ``likely``: the ratios that the scores allow; None if nothing can be
-    said. ``entry``: the one of ``nodeConfigs`` whose ratio it is, "" for the cluster's.
+    said. ``entry``: the one of ``nodeConfigs`` whose ratio it is, "" for the cluster's. ``is_scaled``:
+    whether it is in the scale of the configuration; otherwise that is unknown, and the base has 1.
     """
 
     model: str
@@ -81,6 +87,7 @@ class MeasuredRatio:
     extremes: _Ends
     likely: _Ends | None
     is_base: bool = False
+    is_scaled: bool = True
 
     @property
     def setting(self) -> ModelSetting:
@@ -94,6 +101,11 @@ class MeasuredRatio:
     def is_allowed(self) -> bool:
         """Whether the configuration takes such a ratio."""
         return self.ratio <= LARGEST_NORMALIZATION_RATIO
+
+    @property
+    def is_suggested(self) -> bool:
+        """Whether the suggestion has this ratio."""
+        return self.is_scaled and self.is_allowed
 
     def divided_by(self, divisor: Fraction) -> MeasuredRatio:
         """Return this ratio in another scale."""
@@ -139,22 +151,45 @@ def applied_ratios(
 def _measured(
     groups: Mapping[RatioKey, Sequence[ScoredNode]], stated: Mapping[RatioKey, Ratio]
 ) -> tuple[MeasuredRatio, ...]:
-    """Return the ratios of groups of nodes in the scale of the stated ones, the slowest first."""
+    """Return the ratios of groups of nodes in the scale of the stated ones, the slowest first.
+
+    Groups whose scale is unknown are last.
+    """
+    sides = {
+        on: {key: nodes for key, nodes in groups.items() if key[1].hyper_threading is on} for on in _SIDES
+    }
+    scaled = {on for on in _SIDES if sides[on].keys() & stated.keys()}
+    if not scaled:
+        scaled = {max(_SIDES, key=lambda on: sum(map(len, sides[on].values())))}
+    found = [each for on in _SIDES for each in _of_side(sides[on], stated, is_scaled=on in scaled)]
+    return tuple(sorted(found, key=lambda each: (not each.is_scaled, each.exact, each.setting, each.entry)))
+
+
+_SIDES = (True, False)
+"""Hyper-threading on and off."""
+
+
+def _of_side(
+    groups: Mapping[RatioKey, Sequence[ScoredNode]], stated: Mapping[RatioKey, Ratio], *, is_scaled: bool
+) -> Iterator[MeasuredRatio]:
+    """Yield the ratios of groups of nodes that are compared with each other."""
     scores = {key: sorted(each.report.score for each in nodes) for key, nodes in groups.items()}
     medians = {key: Fraction(median(map(Fraction, found))) for key, found in scores.items()}
-    in_order = sorted(medians, key=lambda key: (medians[key], key))
-    if not in_order:
-        return ()
-    base = min(
-        in_order, key=lambda key: (key not in stated, key in stated and len(scores[key]) < LEAST_NODES)
-    )
+    if not medians:
+        return
+
+    def order(key: RatioKey) -> tuple[bool, bool, Fraction, RatioKey]:
+        is_stated = key in stated
+        return not is_stated, is_stated and len(scores[key]) < LEAST_NODES, medians[key], key
+
+    base = min(medians, key=order)
     scale = Fraction(stated.get(base, ONE).hundredths, _HUNDRED)
 
-    def measured(key: RatioKey) -> MeasuredRatio:
-        own, others, is_base = scores[key], scores[base], key == base
+    for key, own in scores.items():
+        others, is_base = scores[base], key == base
         interval = None if is_base else _quotient(_interval(own), _interval(others))
         whole = None if is_base else _quotient(_extremes(own), _extremes(others))
-        return MeasuredRatio(
+        yield MeasuredRatio(
             *key,
             nodes=tuple(sorted(each.name for each in groups[key])),
             configured=stated.get(key),
@@ -163,9 +198,8 @@ def _measured(
             extremes=(own[0] / medians[base] * scale, own[-1] / medians[base] * scale),
             likely=_times(interval or whole, scale),
             is_base=is_base,
+            is_scaled=is_scaled,
         )
-
-    return tuple(map(measured, in_order))
 
 
 def _extremes(scores: Sequence[int]) -> tuple[int, int] | None:
@@ -253,7 +287,7 @@ def suggested_ratios(measured: Sequence[MeasuredRatio], *, others_stay: bool) ->
     """Return the ratios to configure; ``others_stay``: the key has ratios that were not measured."""
     if not measured or (others_stay and measured[0].ratio >= ONE):
         return tuple(measured)
-    return tuple(each.divided_by(measured[0].exact) for each in measured)
+    return tuple(each.divided_by(measured[0].exact) if each.is_scaled else each for each in measured)
 
 
 def suggested_model(
@@ -262,6 +296,6 @@ def suggested_model(
     """Return the configured ratioModel with the suggested ratios in it; what was not measured stays."""
     models = {name: dict(ratios) for name, ratios in configured.items()}
     for each in suggested:
-        if each.is_allowed:
+        if each.is_suggested:
             models.setdefault(each.model, {})[each.field] = each.ratio
     return models

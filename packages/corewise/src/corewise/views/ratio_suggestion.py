@@ -123,7 +123,7 @@ class RatioSuggestion:
     def differs(self) -> bool:
         """Whether a model has no ratio, or one that is off, and an allowed one would be better."""
         return bool(self.off_in_entries) or any(
-            each.could_be_closer or (each.measured.is_allowed and (each.configured is None or each.off))
+            each.could_be_closer or (each.measured.is_suggested and (each.configured is None or each.off))
             for each in self.rows
         )
 
@@ -272,18 +272,28 @@ def _outward(interval: tuple[Fraction, Fraction]) -> tuple[Ratio, Ratio]:
 
 
 def _interval(row: SuggestedRatio) -> str:
+    if not row.measured.is_scaled:
+        return "-"
     if row.measured.interval is None:
         return "baseline" if row.measured.is_base else "-"
     low, high = _outward(row.measured.interval)
     return f"{low}-{high}"
 
 
+def _ratio(row: SuggestedRatio) -> str:
+    return str(row.measured.ratio) if row.measured.is_scaled else "-"
+
+
 def _range(row: SuggestedRatio) -> str:
+    if not row.measured.is_scaled:
+        return "-"
     low, high = _outward(row.measured.extremes)
     return f"{low}-{high}" if len(row.measured.nodes) > 1 else "-"
 
 
 def _change(row: SuggestedRatio) -> str:
+    if not row.measured.is_scaled:
+        return "not compared"
     if not row.measured.is_allowed:
         return f"above {LARGEST_NORMALIZATION_RATIO}"
     if row.configured is None:
@@ -302,12 +312,9 @@ def _switch(*, on: bool) -> str:
     return "on" if on else "off"
 
 
-_WITH_HT = frozenset({RatioField.HYPER_THREADING, RatioField.HYPER_THREADING_TURBO})
-_WITH_TURBO = frozenset({RatioField.TURBO, RatioField.HYPER_THREADING_TURBO})
-
 COLUMNS: Sequence[Column[SuggestedRatio]] = (
     Column("NODES", lambda row: str(len(row.measured.nodes)), right=True),
-    Column("RATIO", lambda row: str(row.measured.ratio), right=True),
+    Column("RATIO", _ratio, right=True),
     Column("95% INTERVAL", _interval, right=True),
     Column("ALL NODES", _range, right=True, priority=2),
     Column("NOW", lambda row: str(row.configured or "-"), right=True),
@@ -315,7 +322,9 @@ COLUMNS: Sequence[Column[SuggestedRatio]] = (
         "CHANGE",
         _change,
         right=True,
-        severity=lambda row: CellSeverity.WARNING if row.off or row.configured is None else None,
+        severity=lambda row: (
+            CellSeverity.WARNING if row.off or (row.configured is None and row.measured.is_scaled) else None
+        ),
     ),
     Column(
         "EFFECT ON NODES",
@@ -323,8 +332,8 @@ COLUMNS: Sequence[Column[SuggestedRatio]] = (
         severity=lambda row: CellSeverity.ERROR if row.held_back else None,
         priority=1,
     ),
-    Column("HT", lambda row: _switch(on=row.measured.field in _WITH_HT)),
-    Column("TURBO", lambda row: _switch(on=row.measured.field in _WITH_TURBO)),
+    Column("HT", lambda row: _switch(on=row.measured.field.hyper_threading)),
+    Column("TURBO", lambda row: _switch(on=row.measured.field.turbo)),
     Column("MODEL", lambda row: row.measured.model, shrink=16),
 )
 
@@ -339,23 +348,40 @@ def remarks(suggestion: RatioSuggestion) -> Iterator[str]:
             yield f"  to see the reason: {get} -o jsonpath='{{.metadata.annotations.{path}}}'"
     if suggestion.rows:
         yield from _on_samples(suggestion.rows)
+        yield from _on_hyper_threading([each.measured for each in suggestion.rows])
         yield from _on_configuration(suggestion)
         yield from _on_pods(suggestion)
 
 
 def _on_samples(rows: Sequence[SuggestedRatio]) -> Iterator[str]:
-    others = [each.measured for each in rows if not each.measured.is_base]
-    if not others:
+    others = [each.measured for each in rows if not each.measured.is_base and each.measured.is_scaled]
+    if len(rows) == 1:
         yield f"one model says nothing about others: its ratio is {rows[0].measured.ratio}"
     elif unsure := [each.model for each in others if each.interval is None]:
         yield f"no interval, which takes 7 nodes of a model and 7 of the baseline: {some(unsure)}"
     if few := [each.measured.model for each in rows if len(each.measured.nodes) < LEAST_NODES]:
         yield f"fewer than {LEAST_NODES} nodes, so a slow one would not be noticed in the ratio: {some(few)}"
     for each in rows:
-        if not each.measured.is_allowed:
+        if each.measured.is_scaled and not each.measured.is_allowed:
             name, ratio, largest = each.measured.model, each.measured.ratio, LARGEST_NORMALIZATION_RATIO
             closer = f"; write {largest} into the key, which is closer" if each.could_be_closer else ""
             yield f'"{name}" measured {ratio}, above the largest ratio {largest}: it is not suggested{closer}'
+
+
+def _on_hyper_threading(measured: Sequence[MeasuredRatio]) -> Iterator[str]:
+    if len({each.field.hyper_threading for each in measured}) == 1:
+        return
+    yield (
+        "nodes with hyper-threading and nodes without are not compared with each other, "
+        "since each score is of a thread alone on its core"
+    )
+    if unknown := [each for each in measured if not each.is_scaled]:
+        models = some([f'"{each.model}"' for each in unknown])
+        switch = _switch(on=unknown[0].field.hyper_threading)
+        yield (
+            f"no ratio for {models} with hyper-threading {switch}, since the key has none to start from: "
+            "measure one node of each kind with corewise calibrate"
+        )
 
 
 def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:
@@ -414,16 +440,20 @@ def suggestion_record(suggestion: RatioSuggestion) -> dict[str, Any]:
 
 def _record(row: SuggestedRatio) -> Mapping[str, Any]:
     measured = row.measured
-    interval = None if measured.interval is None else [str(each) for each in _outward(measured.interval)]
+    interval = (
+        None
+        if measured.interval is None or not measured.is_scaled
+        else [str(each) for each in _outward(measured.interval)]
+    )
     return {
         "model": measured.model,
-        "hyperThreading": measured.field in _WITH_HT,
-        "turbo": measured.field in _WITH_TURBO,
+        "hyperThreading": measured.field.hyper_threading,
+        "turbo": measured.field.turbo,
         "ratioField": measured.field.value,
         "nodes": list(measured.nodes),
-        "measuredRatio": str(measured.ratio),
+        "measuredRatio": str(measured.ratio) if measured.is_scaled else None,
         "interval95": interval,
-        "allNodes": [str(each) for each in _outward(measured.extremes)],
+        "allNodes": [str(each) for each in _outward(measured.extremes)] if measured.is_scaled else None,
         "configuredRatio": None if row.configured is None else str(row.configured),
         "isOff": row.off is not None,
         "nodesRaised": row.raised,

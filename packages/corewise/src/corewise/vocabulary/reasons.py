@@ -103,7 +103,8 @@ class Reason(StrEnum):
         "The normalization ratio configured for a CPU model differs by more than 5 % from the one that its "
         "nodes measured. Nothing is changed.",
         "Compare them with: corewise config suggest --cluster. Then correct ratioModel (key "
-        "cpu-normalization-config of the ConfigMap slo-controller-config), or keep your own ratio.",
+        "cpu-normalization-config of the ConfigMap slo-controller-config), or keep your own ratio. Nodes "
+        "with hyper-threading and nodes without are not compared with each other.",
     )
 
     # evaluation: a node measures its own CPUs
