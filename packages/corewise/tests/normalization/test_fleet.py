@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -42,8 +43,21 @@ def test_only_scores_of_one_toolchain_are_compared(other: dict[str, object]) -> 
     assert found.left_out == {LeftOut.OTHER_TOOLCHAIN: ("other0",)}
 
 
-def test_newer_toolchain_wins_when_both_are_frequent() -> None:
-    nodes = [*named("old", [100], FAST), *named("new", [100], FAST, mix=2)]
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"mix": 1}, {"mix": 2}),
+        ({"mix": 9, "python": "3.13.0"}, {"mix": 10}),
+        ({"python": "3.9.18"}, {"python": "3.11.9"}),
+        ({"python": "3.11.9"}, {"python": "3.11.10"}),
+        ({"python": "3.11.9"}, {"python": "3.11.9+"}),
+        ({"zlib": "1.2.13"}, {"zlib": "1.3"}),
+        ({"zlib": "1.3"}, {"zlib": "1.3.1.zlib-ng"}),
+        ({"python": "unknown"}, {"python": "3.9.18"}),
+    ],
+)
+def test_newer_toolchain_wins_when_both_are_frequent(old: dict[str, Any], new: dict[str, Any]) -> None:
+    nodes = [*named("old", [100], FAST, **old), *named("new", [100], FAST, **new)]
     assert [each.name for each in Fleet.of(nodes, NOW).nodes] == ["new0"]
 
 

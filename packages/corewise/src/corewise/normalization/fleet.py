@@ -12,6 +12,7 @@ of what is compared.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -79,6 +80,20 @@ class ScoredNode:
         return measured is not None and -_AHEAD < now - measured < _RECENT
 
 
+def _version(toolchain: Toolchain) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return the mix and versions of a toolchain as numbers: 3.11 is newer than 3.9."""
+    mix, python, zlib = toolchain
+    return mix, _numbers(python), _numbers(zlib)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    # The annotation may have any text, and int() refuses thousands of digits.
+    return tuple(int(each) for each in _NUMBER.findall(version))
+
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
 def moment(text: str) -> datetime | None:
     """Read an RFC 3339 time; None if it is none."""
     try:
@@ -132,7 +147,7 @@ class Fleet:
             else:
                 scored.append(each)
         counts = Counter(each.toolchain for each in scored)
-        used = max(counts, key=lambda each: (counts[each], each), default=None)
+        used = max(counts, key=lambda each: (counts[each], _version(each), each), default=None)
         others = [each.name for each in scored if each.toolchain != used]
         if others:
             left_out[LeftOut.OTHER_TOOLCHAIN] = others
