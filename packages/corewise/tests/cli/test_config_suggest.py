@@ -415,7 +415,7 @@ def test_right_ratios_beside_unmeasured_ones_stay(suggest: Suggest, kind: str) -
     assert slow[:7] == ["8", "1.50", "baseline", "1.50-1.50", "1.50", "8", "up"]
     assert fast[:7] == ["8", "2.25", "2.25-2.25", "2.25-2.25", "2.25", "8", "up"]
     assert json.loads(suggested) == key
-    assert "not measured, so the suggestion keeps the scale of the key: " in result.stderr
+    assert "the suggestion keeps the scale of the key, since ratios stay in it: " in result.stderr
     assert result.exit_code == 0
 
 

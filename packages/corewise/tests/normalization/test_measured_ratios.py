@@ -225,6 +225,10 @@ def test_ratio_is_judged_where_it_is_used(labels: dict[str, str], config: Any, o
     assert off_messages(labels, config) == off
 
 
+def test_score_without_its_node_is_not_judged() -> None:
+    assert not applied_ratios(fleet([150] * 7, [100] * 7), {}, node_config(enable=True))
+
+
 OFF = RatioField.TURBO
 
 

@@ -132,11 +132,16 @@ def measured_ratios(fleet: Fleet, configured: Mapping[str, ModelRatios]) -> tupl
 def applied_ratios(
     fleet: Fleet, nodes: Mapping[str, RatioNode], config: NormalizationConfig
 ) -> tuple[MeasuredRatio, ...]:
-    """Return the ratios of models on the nodes that have theirs from a ratioModel; ``nodes`` by name."""
+    """Return the ratios of models on the nodes that have theirs from a ratioModel.
+
+    ``nodes``: by name. Scores of nodes that are not among them do not count.
+    """
     groups: dict[RatioKey, list[ScoredNode]] = defaultdict(list)
     stated: dict[RatioKey, Ratio] = {}
     for scored in fleet.nodes:
-        node, (model, field) = nodes[scored.name], scored.setting
+        node, (model, field) = nodes.get(scored.name), scored.setting
+        if node is None:
+            continue
         verdict = decide(node, config)
         if verdict.reason is not Reason.RATIO_FROM_MODEL or verdict.ratio is None:
             continue

@@ -98,11 +98,11 @@ class RatioSuggestion:
     """The suggestion for a cluster. ``model`` is the ratioModel to configure, ``key`` the JSON of the
     key with it.
 
-    ``slowest``: the ratio of the slowest model in the scale of the key. ``unmeasured``: the parts of the key
-    whose ratios stay, and for which a model or its settings were not measured; ``others``: those whose ratios
-    stay anyway. ``off_in_entries``: ratios of ``nodeConfigs`` that are off. ``unsafe``: why decreases would
-    be held back, by node. ``problem`` says what is wrong with the key that the cluster has; ``unread``, why
-    none is known.
+    ``slowest``: the ratio of the slowest model in the scale of the key. ``kept``: the ratios of nodes that
+    stay as they are, of models and settings that were not measured and of ``nodeConfigs``; ``others``: what
+    else in the key is in its scale. ``off_in_entries``: ratios of ``nodeConfigs`` that are off. ``unsafe``:
+    why decreases would be held back, by node. ``problem`` says what is wrong with the key that the cluster
+    has; ``unread``, why none is known.
     """
 
     rows: tuple[SuggestedRatio, ...]
@@ -115,7 +115,7 @@ class RatioSuggestion:
     unsafe: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     unread: str = ""
-    unmeasured: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     off_in_entries: tuple[RatioOff, ...] = ()
 
@@ -147,8 +147,8 @@ def suggest(nodes: ComparedNodes, now: datetime, config_namespace: str = CONFIG_
     fleet = fleet_of(nodes.views, now)
     applied = applied_ratios(fleet, {each.name: each for each in nodes.views}, config)
     measured = measured_ratios(fleet, configured)
-    unmeasured = tuple(_unmeasured(config, measured))
-    suggested = suggested_ratios(measured, others_stay=bool(unmeasured))
+    kept = tuple(_kept(config, measured))
+    suggested = suggested_ratios(measured, others_stay=bool(kept))
     model = suggested_model(suggested, configured)
     off = {(each.model, each.field): each for each in ratios_off(measured)}
     text = key_text(nodes.stored.get(NORMALIZATION_KEY), model)
@@ -177,13 +177,13 @@ def suggest(nodes: ComparedNodes, now: datetime, config_namespace: str = CONFIG_
         unsafe=effects.unsafe,
         problem=_problem(reading, check_command(config_namespace)),
         unread=nodes.unread,
-        unmeasured=unmeasured,
+        kept=kept,
         others=tuple(_others(config)),
         off_in_entries=tuple(each for each in ratios_off(applied) if each.entry),
     )
 
 
-def _unmeasured(config: NormalizationConfig, measured: Iterable[MeasuredRatio]) -> Iterator[str]:
+def _kept(config: NormalizationConfig, measured: Iterable[MeasuredRatio]) -> Iterator[str]:
     """Yield the ratios of nodes in the key that stay as they are."""
     settings, cluster = {each.setting for each in measured}, config.cluster.ratio_model
     for model, ratios in cluster.items():
@@ -387,15 +387,15 @@ def _on_hyper_threading(measured: Sequence[MeasuredRatio]) -> Iterator[str]:
 def _on_configuration(suggestion: RatioSuggestion) -> Iterator[str]:
     slowest, suggested = suggestion.slowest, suggestion.rows[0].measured.ratio
     if slowest != suggested:
-        stays = (*suggestion.unmeasured, *suggestion.others)
+        stays = (*suggestion.kept, *suggestion.others)
         divide = f": divide by {slowest} what stays as it is, too: {some(stays)}" if stays else ""
         yield f"by the key the slowest model has {slowest}, and the suggestion gives it {suggested}{divide}"
     elif suggested != ONE:
-        yield f"not measured, so the suggestion keeps the scale of the key: {some(suggestion.unmeasured)}"
-    elif suggestion.unmeasured and not any(each.configured for each in suggestion.rows):
+        yield f"the suggestion keeps the scale of the key, since ratios stay in it: {some(suggestion.kept)}"
+    elif suggestion.kept and not any(each.configured for each in suggestion.rows):
         yield (
             "no model that was measured has a ratio in the key, so the slowest gets 1.00, "
-            f"whatever stays there: {some(suggestion.unmeasured)}"
+            f"whatever stays there: {some(suggestion.kept)}"
         )
     for each in suggestion.off_in_entries:
         yield f"{each.message}: the suggestion leaves nodeConfigs as it is, so correct the ratio there"
