@@ -16,6 +16,22 @@ nothing (removed)     1.20       -           1.50           1.80 again       1.2
 0.90 (a user's)       -          -           1.50           0.90, untouched  -; memory goes on
 not JSON              -          1.50        1.50           untouched        -
 8.00 (a user's)       -          -           1.50           8.00, untouched  12.00 is above 10.00
+
+Koordinator writes ratio = configured ratio x normalization ratio, and no -original. Here the node states the
+normalization ratio 1.50:
+
+node says    configured  normalization  ratio             -original afterwards
+-----------  ----------  -------------  ----------------  -----------------------------------
+1.50         -           1.50           1.50              {}
+1.80         -           1.50           1.80              1.20
+1.80         1.20        1.50           1.80              {}: configuration states it
+1.80         1.10        1.50           1.80              1.20
+1.50         1.20        1.50           1.80              {}
+1.20         -           1.50           1.50              {}: it holds no ratio beside 1.50
+1.50         -           1.30           1.30              {}
+1.50         -           1.00           -                 -
+1.50         -           undecided      1.50, untouched   {}
+any          unknown     undecided      as it is          -
 """
 
 from __future__ import annotations
@@ -195,12 +211,71 @@ def test_products_are_rounded_half_even() -> None:
     assert run({}, "1.25", cpu="1.10")[1].ratios == {"cpu": Ratio(138)}  # 1.3750
 
 
+KOORDINATOR = {names.NORMALIZATION_RATIO: "1.50"}
+
+
+@pytest.mark.parametrize(
+    ("written", "configured", "norm", "ratio", "original"),
+    [
+        ('{"cpu":1.50}', {}, "1.50", '{"cpu":1.50}', "{}"),
+        ('{"cpu":1.80}', {}, "1.50", '{"cpu":1.80}', '{"cpu":1.20}'),
+        ('{"cpu":1.80}', {"cpu": "1.20"}, "1.50", '{"cpu":1.80}', "{}"),
+        ('{"cpu":1.80}', {"cpu": "1.10"}, "1.50", '{"cpu":1.80}', '{"cpu":1.20}'),
+        ('{"cpu":1.50}', {"cpu": "1.20"}, "1.50", '{"cpu":1.80}', "{}"),
+        ('{"cpu":1.20}', {}, "1.50", '{"cpu":1.50}', "{}"),
+        ('{"cpu":1.50}', {}, "1.30", '{"cpu":1.30}', "{}"),
+        ('{"cpu":1.50}', {}, "1.00", None, None),
+        ('{"cpu":1.50}', {}, None, '{"cpu":1.50}', "{}"),
+        (
+            '{"cpu":1.80,"memory":1.30}',
+            {"cpu": "1.20", "memory": "1.30"},
+            "1.50",
+            '{"cpu":1.80,"memory":1.30}',
+            "{}",
+        ),
+        (
+            '{"cpu":1.80,"memory":1.30}',
+            {},
+            "1.50",
+            '{"cpu":1.80,"memory":1.30}',
+            '{"cpu":1.20,"memory":1.30}',
+        ),
+    ],
+)
+def test_koordinators_ratio_is_divided_by_its_normalization_ratio(
+    written: str, configured: dict[str, str], norm: str | None, ratio: str | None, original: str | None
+) -> None:
+    after, verdict = run({**KOORDINATOR, RATIO: written}, norm, **configured)
+    assert (after.get(RATIO), after.get(ORIGINAL)) == (ratio, original)
+    assert verdict.adopted is (original not in {None, "{}"})
+
+
+def test_koordinators_ratio_stays_while_nothing_is_decided() -> None:
+    notes = {**KOORDINATOR, RATIO: '{"cpu":1.80}'}
+    verdict = decide_ratio(notes, configured={}, normalization=None, held=frozenset({"cpu", "memory"}))
+    assert (verdict.changes, verdict.hold_normalization) == ({}, True)
+
+
+def test_koordinators_held_ratio_is_divided_too() -> None:
+    notes = {**KOORDINATOR, RATIO: '{"cpu":1.80}'}
+    verdict = decide_ratio(notes, configured={}, normalization=ONE, held=frozenset({"cpu"}))
+    assert verdict.changes == {ORIGINAL: '{"cpu":1.20}'}
+    assert verdict.hold_normalization
+
+
+@pytest.mark.parametrize("stated", ["1.00", "fast", ""])
+def test_ratio_without_normalization_beside_it_is_users(stated: str) -> None:
+    notes = {names.NORMALIZATION_RATIO: stated, RATIO: '{"cpu":1.50}'}
+    assert run(notes, "1.50")[0][ORIGINAL] == '{"cpu":1.50}'
+
+
 sources = st.fixed_dictionaries(
     {},
     optional={
         RATIO: st.sampled_from(
             ['{"cpu":1.20}', '{"cpu":0.9,"memory":1.10}', "{}", "{", '{"gpu":2}', '{"cpu":1}']
         ),
+        names.NORMALIZATION_RATIO: st.sampled_from(["1.50", "1.00", "x"]),
         ORIGINAL: st.sampled_from(["{}", '{"cpu":1.20}', '{"memory":1.10}', "x", '{"cpu":1.00}']),
     },
 )
@@ -217,6 +292,10 @@ def test_passes_are_idempotent_and_multiply_user_ratio_once(
     for norm in norms:
         verdict = decide_ratio(notes, configured=configured, normalization=norm)
         notes = {k: v for k, v in {**notes, **verdict.changes}.items() if v is not None}
+        if norm is not None and not verdict.hold_normalization:
+            notes[names.NORMALIZATION_RATIO] = str(norm)
+            # Without -original, such a node would count as Koordinator's.
+            assert norm == ONE or ORIGINAL in notes
         again = decide_ratio(notes, configured=configured, normalization=norm)
         assert (again.changes, again.ratios) == ({}, verdict.ratios)
         source = verdict.sources["cpu"]

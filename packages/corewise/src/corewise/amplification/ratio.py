@@ -10,6 +10,10 @@ user's and the ratio is corewise's. So the presence of -original says who wrote 
 multiplied once whatever restarts, and nothing of the user's is overwritten or lost. A user's annotation that
 already says what is wanted is left alone.
 
+Koordinator writes ratio = configured ratio x normalization ratio, and no -original. corewise writes all three
+in one patch, so a node that states a normalization ratio above 1.00 without -original comes from Koordinator.
+The quotient is then the user's original, unless it is at most 1.00 or what configuration states.
+
 What cannot be decided stays as it is: a bad or held back entry keeps its text while the other resources go
 on. If that is the cpu entry, the normalization annotation has to stay with it (``hold_normalization``), so
 that a node is never divided but not amplified, nor the reverse.
@@ -18,12 +22,13 @@ that a node is never divided but not amplified, nor the reverse.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, MAXIMUM, Ratios
 from corewise.amplification.annotations import RatioReading, print_entries, read_ratios
-from corewise.quantities import ONE, Ratio, ratio_product
+from corewise.quantities import ONE, Ratio, RatioError, ratio_product, ratio_quotient
 from corewise.vocabulary import names
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
@@ -90,13 +95,17 @@ def decide_ratio(
         annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
     )
     owned = annotations.get(names.AMPLIFICATION_ORIGINAL)
+    by_koordinator = None if owned is not None else _normalized_by(annotations)
     users = current
     if owned is not None:
         users = read_ratios(owned, annotation=names.AMPLIFICATION_ORIGINAL, maximum=maximum)
+    elif by_koordinator is not None:
+        users = _stated_to_koordinator(current, by_koordinator, configured)
     sources, findings = _sources(users, configured, normalization, maximum)
     wanted = {resource: None if resource in held else source.ratio for resource, source in sources.items()}
     undecided = None in wanted.values()
-    if not users.readable or (undecided and not current.readable):
+    nothing_decided = by_koordinator is not None and set(wanted.values()) == {None}
+    if not users.readable or nothing_decided or (undecided and not current.readable):
         ratios = _in_force(dict.fromkeys(AMPLIFIABLE), current)
         return RatioVerdict(ratios, {}, sources, findings, adopted=False, hold_normalization=True)
     changes = _changes(annotations, wanted, current, users)
@@ -105,9 +114,30 @@ def decide_ratio(
         changes=changes,
         sources=sources,
         findings=findings,
-        adopted=bool(changes) and owned is None and names.AMPLIFICATION_RATIO in annotations,
+        adopted=bool(changes) and owned is None and bool(users.texts),
         hold_normalization=wanted[CPU] is None,
     )
+
+
+def _normalized_by(annotations: Mapping[str, str]) -> Ratio | None:
+    """Return the normalization ratio that a node states, if it is above 1.00."""
+    with suppress(RatioError):
+        ratio = Ratio.parse(annotations.get(names.NORMALIZATION_RATIO, ""))
+        return ratio if ratio > ONE else None
+    return None
+
+
+def _stated_to_koordinator(written: RatioReading, factor: Ratio, configured: Ratios) -> RatioReading:
+    """Return the user's part of ratios that Koordinator wrote."""
+    ratios = dict(written.ratios)
+    if CPU in ratios:
+        ratios[CPU] = max(ONE, ratio_quotient(ratios[CPU], factor))
+    not_users = {each for each, ratio in ratios.items() if ratio in {ONE, configured.get(each, ONE)}}
+    ratios = {each: ratio for each, ratio in ratios.items() if each not in not_users}
+    texts = {each: text for each, text in written.texts.items() if each not in not_users}
+    if CPU in ratios:
+        texts[CPU] = str(ratios[CPU])
+    return replace(written, ratios=ratios, texts=texts)
 
 
 def _sources(
@@ -178,18 +208,20 @@ def _changes(
     current: RatioReading,
     users: RatioReading,
 ) -> dict[str, str | None]:
-    owned = names.AMPLIFICATION_ORIGINAL in annotations
     ratios = _in_force(wanted, current)
-    if not owned and ratios == {
+    if users is current and ratios == {
         resource: ratio for resource, ratio in current.ratios.items() if ratio != ONE
     }:
         return {}
     entries = {resource: str(ratio) for resource, ratio in ratios.items() if wanted[resource] is not None}
     entries |= {r: current.texts[r] for r, ratio in wanted.items() if ratio is None and r in current.texts}
-    whose = names.AMPLIFICATION_ORIGINAL if owned else names.AMPLIFICATION_RATIO
+    original = annotations.get(names.AMPLIFICATION_ORIGINAL)
+    if original is None:
+        stated = annotations.get(names.AMPLIFICATION_RATIO, "{}")
+        original = stated if users is current else print_entries(users.texts)
     aims = {
         names.AMPLIFICATION_RATIO: print_entries(entries) if entries else None,
         # With nothing of the user's and nothing of corewise's there is nothing to own.
-        names.AMPLIFICATION_ORIGINAL: annotations.get(whose, "{}") if entries or users.texts else None,
+        names.AMPLIFICATION_ORIGINAL: original if entries or users.texts else None,
     }
     return {name: text for name, text in aims.items() if text != annotations.get(name)}

@@ -2,7 +2,7 @@
 
 - A ratio annotation or the enabling label that is changed to something unreadable is refused.
 - Removing the -original annotation alone is refused: the ratio that corewise computed would from then on
-  count as the user's own, and be multiplied again.
+  count as the user's own.
 - A change after which the node's pods no longer fit is refused: a lower ratio annotation, or a label or
   original ratio that makes the manager want a lower one. The refusal names the smallest safe ratio. The
   annotation ``node.corewise.io/allow-unsafe-amplification-change`` overrides.

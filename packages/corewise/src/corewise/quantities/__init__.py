@@ -35,6 +35,7 @@ from corewise.quantities.ratio import (
     amplify,
     deamplified_ceil,
     ratio_product,
+    ratio_quotient,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "offered",
     "offered_amounts",
     "ratio_product",
+    "ratio_quotient",
     "requested",
     "requested_amounts",
 ]

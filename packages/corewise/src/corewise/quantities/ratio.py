@@ -3,8 +3,8 @@
 A normalization or amplification ratio has two decimals and is at least 1.00. Two ratios differ if and only if
 their hundredths differ. Of what a user states, in the ConfigMap or in the annotation of the amplification
 ratio, further decimals are cut off with a warning: so a ratio never offers more than was stated. Rounding
-happens in three places and each says how: products of ratios half-even, amplified amounts down (never
-promise what is not there), amounts needed up.
+happens in three places and each says how: products and quotients of ratios half-even, amplified amounts down
+(never promise what is not there), amounts needed up.
 
 A share is a part of an amount, 0.0000 to 1.0000. Taking a share rounds down: never more than there is.
 """
@@ -75,6 +75,15 @@ def ratio_product(a: Ratio, b: Ratio) -> Ratio:
     half = _HUNDRED // 2
     round_up = remainder > half or (remainder == half and quotient % 2 == 1)
     return Ratio(quotient + round_up)
+
+
+def ratio_quotient(a: Ratio, b: Ratio) -> Ratio:
+    """Divide two ratios and round half-even to hundredths.
+
+    Raises:
+        ZeroDivisionError: if the second ratio is 0.00.
+    """
+    return Ratio(round(Fraction(a.hundredths * _HUNDRED, b.hundredths)))
 
 
 def amplify(amount: int, ratio: Ratio) -> int:

@@ -260,7 +260,7 @@ class Reason(StrEnum):
     ORIGINAL_ADOPTED = _info(
         "OriginalAdopted",
         "A ratio that a user had annotated was taken as the node's original ratio and moved to the "
-        "-original annotation.",
+        "-original annotation; one that Koordinator wrote was divided by the normalization ratio first.",
     )
     RATIO_OVERRULED = _warning(
         "RatioOverruled",
@@ -271,7 +271,7 @@ class Reason(StrEnum):
     ORIGINAL_NEEDED = _warning(
         "OriginalNeeded",
         "Removing the -original annotation alone was refused: without it, the ratio annotation that "
-        "corewise computed would count as the user's own ratio and be multiplied again.",
+        "corewise computed would count as the user's own ratio.",
         "Remove node.koordinator.sh/resource-amplification-ratio in the same write, or set "
         "node.corewise.io/resource-amplification-ratio-original to {}, which means: no ratio of your own.",
     )
