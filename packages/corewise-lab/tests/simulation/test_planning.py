@@ -28,8 +28,10 @@ from corewise.planner.inputs import PlanInput, PlannedNode, arrangement
 from corewise.planner.planner import PlanOutcome, compare, configured, plan
 from corewise.ratios.cluster import ClusterConfiguration
 from corewise.scheduler.policy import policy_binding
+from corewise.topology import CPUSet
 from corewise.vocabulary import names
 from corewise.vocabulary.names import CPU_BASIC_INFO
+from corewise.vocabulary.owned_cpus import CPUOwner, print_owned_cpus
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.nodes import Node
@@ -226,6 +228,16 @@ def test_lse_is_planned_as_its_scheduler_does(
     assert placed(given, configuration()).placed.get("ns/owner") == node
 
 
+@pytest.mark.parametrize("ratio", ["1.00", "2.00"])
+def test_pods_in_the_ledger_are_planned_once(tmp_path: Path, ratio: str) -> None:
+    running = dumped_pod("owner", "6", qos="LSR", nodeName="a")
+    running["metadata"]["uid"] = "u1"
+    ledger = print_owned_cpus({"u1": CPUOwner("ns/owner", CPUSet.parse("0-5"))})
+    node = dumped_node("a", "8", {name: text for name, text in ledger.items() if text})
+    outcome = placed(dumped(tmp_path, node, running), amplified(ratio))
+    assert (outcome.placed, outcome.owned) == ({"ns/owner": "a"}, 6000)
+
+
 def test_amplified_node_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:
     annotations = {
         "node.koordinator.sh/resource-amplification-ratio": '{"cpu":2.00}',
@@ -320,7 +332,6 @@ KINDS: list[dict[str, Any]] = [
     {"annotations": {RATIO: '{"cpu":3}'}},
     {"annotations": {RATIO: "?"}},
     {"annotations": {"node.corewise.io/memory-bandwidth": "100GB/s"}},
-    {"annotations": {"node.corewise.io/owned-cpus": "?"}},
     {"amounts": {"cpu": "16"}},
     {"amounts": {"gpu": "1"}},
     {"spec": {"unschedulable": True}},

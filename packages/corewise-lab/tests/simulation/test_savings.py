@@ -20,7 +20,9 @@ from corewise.config.configuration import NO_NORMALIZATION, parse_amplification
 from corewise.planner.inputs import PlanInput, plan_from_objects
 from corewise.planner.savings import Savings, savings
 from corewise.ratios.cluster import ClusterConfiguration
-from corewise.vocabulary.names import AMPLIFICATION_ORIGINAL, BATCH_CPU
+from corewise.topology import CPUSet
+from corewise.vocabulary.names import AMPLIFICATION_ORIGINAL, BATCH_CPU, QOS_CLASS
+from corewise.vocabulary.owned_cpus import CPUOwner, print_owned_cpus
 from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
@@ -77,6 +79,18 @@ def test_ratio_stated_on_a_node_adds_no_machine() -> None:
     stated = {AMPLIFICATION_ORIGINAL: '{"cpu": 2}'}
     found = savings(given([node("a", annotations=stated)], pods(4, 2)), ratio("1.00"))
     assert (found.nodes, found.nodes_without, found.saved) == (1, 2, 1)
+
+
+def test_copies_of_a_node_own_nothing() -> None:
+    """A pod owns node a. It and 4 pods of 2 CPUs need two nodes at 2.00, and a copy more without."""
+    owner = {
+        "metadata": {"name": "o", "namespace": "d", "uid": "u", "labels": {QOS_CLASS: "LSR"}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]},
+    }
+    ledger = print_owned_cpus({"u": CPUOwner("d/o", CPUSet.parse("0-3"))})
+    owned = node("a", annotations={name: text for name, text in ledger.items() if text})
+    placed = [msgspec.convert(owner, Pod), *pods(4, 2)]
+    assert savings(given([owned, node("b")], placed), ratio("2.00")) == Savings(5, 2, 3)
 
 
 def test_copies_are_as_many_as_uneven_nodes_need() -> None:

@@ -2,7 +2,7 @@
 
 What a configuration makes of the nodes comes first: the ratios that the manager would write, by its own
 decision, and the amounts by them. What it leaves as it is stays as the node has it. Nothing is held back
-for running pods: a plan places all of them from scratch.
+for running pods, nor are CPUs that they own: a plan places all of them from scratch.
 
 Then each pod goes where it goes best at its turn. Online pods come first, in their order, then offline
 ones: what is offered to these is what online pods leave. Where the input says so, nodes offer a share of
@@ -55,7 +55,9 @@ from corewise.vocabulary.names import (
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
     NODE_NAMES,
+    OWNED_CPUS,
 )
+from corewise.vocabulary.owned_cpus import NOTHING_OWNED
 from corewise.vocabulary.reasons import Reason
 
 _HUNDRED = 100
@@ -81,7 +83,7 @@ def configured(nodes: Iterable[PlannedNode], configuration: ClusterConfiguration
     Nodes of a kind differ in their names and in labels that mean nothing here: each kind is decided once.
     """
     context = ClusterContext(configuration)
-    names = NODE_NAMES | _selected_labels(configuration)
+    names = (NODE_NAMES - {OWNED_CPUS}) | _selected_labels(configuration)
     known: dict[bytes, ConfiguredNode] = {}
     ready = []
     for node in nodes:
@@ -127,7 +129,7 @@ def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
     view: NodeView = view_of(node.node, node.topology.metadata.annotations, lambda: ())
     normalization = normalization_of(view, context.configuration)
     ratios = wanted_ratio(view, normalization, context).ratios
-    facts = read_node_facts(node.node, node.topology).facts
+    facts = replace(read_node_facts(node.node, node.topology).facts, owned=NOTHING_OWNED)
     raw = raw_amounts(view.amounts, view.annotations).allocatable
     cpu = amount_of(CPU, raw[CPU]) if CPU in raw else 0
     if facts.ratio is None:
