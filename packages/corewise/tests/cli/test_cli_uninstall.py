@@ -4,7 +4,8 @@
 |---|---|---|
 | corewise has changed nothing, or nothing is installed | it is safe | 0 |
 | the ConfigMap amplifies nodes | its keys; each node; pods that do not fit the raw node | 1 |
-| a user annotated a ratio | the annotation | 1 |
+| a user annotated a ratio, or labeled the node | the annotations, or the label | 1 |
+| a node has the condition SlowCPU | it is safe; the condition is among what stays | 0 |
 | a node is raw, but its agent still divides quotas | the agent of that node | 1 |
 | an agent offers CPU to offline pods | the label | 1 |
 | a pod owns CPUs | the pod | 1 |
@@ -26,11 +27,13 @@ from click.testing import CliRunner, Result
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
+from corewise.kube.client import PatchType
 from corewise.kube.objects import PartialObject
 from corewise.kube.resources import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
     NODE_RESOURCE_TOPOLOGIES,
+    NODES,
     PODS,
     VALIDATING_WEBHOOKS,
 )
@@ -41,8 +44,11 @@ from corewise.vocabulary.names import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     CPU_RATIO_APPLIED,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_RATIO,
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
+    SLOW_CPU,
 )
 from kubedouble import LocalAPIServer
 from manager.world import PODS_NAMESPACE, World, amplification, eventually, small_cluster
@@ -119,10 +125,67 @@ async def test_amplified_nodes_are_named_until_commands_reset_them(world: World)
         await eventually(raw)
 
 
-async def test_user_ratio_is_removed_by_its_annotation(world: World) -> None:
+REMOVE_RATIO = f"kubectl annotate node n1 {AMPLIFICATION_RATIO}- {AMPLIFICATION_ORIGINAL}-"
+EXPLAIN = "corewise explain node n1"
+
+
+@pytest.mark.parametrize(
+    ("notes", "label", "command"),
+    [
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'}, None, REMOVE_RATIO),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":"x"}'}, None, REMOVE_RATIO),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'}, "t", REMOVE_RATIO),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}'}, None, REMOVE_RATIO),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', NORMALIZATION_RATIO: "1.50"}, None, REMOVE_RATIO),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: "{}"}, None, EXPLAIN),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.0}'}, None, EXPLAIN),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"memory":2.0}'}, None, EXPLAIN),
+        ({AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: "{}"}, "f", EXPLAIN),
+        *(
+            (
+                {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: "{}"},
+                label,
+                f"kubectl label node n1 {NORMALIZATION_ENABLED}-",
+            )
+            for label in ("true", "1", "t", "yes")
+        ),
+    ],
+)
+async def test_command_removes_what_sets_the_ratio(
+    world: World, notes: dict[str, str], label: str | None, command: str
+) -> None:
     await world.add_node("n1")
-    await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
-    assert (await check(world)).commands() == [f"kubectl annotate node n1 {AMPLIFICATION_ORIGINAL}-"]
+    await world.annotate("n1", notes)
+    if label is not None:
+        await world.label("n1", {NORMALIZATION_ENABLED: label})
+    assert (await check(world)).commands() == [command]
+
+
+@pytest.mark.parametrize("written", [{}, {AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'}])
+async def test_webhook_allows_removing_both_annotations(world: World, written: dict[str, str]) -> None:
+    await world.add_node("n1", cpu="8")
+    async with world.manager():
+        await world.installed()
+        await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', **written})
+        await world.kubelet_gets("n1", "12")
+        assert (await check(world)).commands() == [REMOVE_RATIO]
+        await world.annotate("n1", {AMPLIFICATION_RATIO: None, AMPLIFICATION_ORIGINAL: None})
+        await world.kubelet_gets("n1", "8")
+        assert (await check(world)).exit_code == 0
+
+
+async def test_condition_of_slow_node_is_named(world: World) -> None:
+    await world.add_node("n1")
+    condition = {"type": SLOW_CPU, "status": "True", "reason": "r", "message": "20.0 % slower"}
+    status = {"status": {"conditions": [condition]}}
+    await world.client.patch(NODES.typed(dict), "n1", status, subresource="status", type=PatchType.STRATEGIC)
+    assert (await check(world)).exit_code == 0
+    patch = '{"status": {"conditions": [{"$patch": "delete", "type": "SlowCPU"}]}}'
+    command = f"kubectl patch node n1 --subresource=status -p '{patch}'"
+    assert f"    {command}" in await steps(world)
+    removal = json.loads(patch)
+    await world.client.patch(NODES.typed(dict), "n1", removal, subresource="status", type=PatchType.STRATEGIC)
+    assert not any("SlowCPU" in line for line in await steps(world))
 
 
 async def test_an_agent_that_still_divides_quotas_is_named(world: World) -> None:
@@ -216,7 +279,7 @@ async def test_steps_follow_the_installation_method(
     assert f"safe to uninstall: {uninstalling}" in said
     await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
     printed = await steps(world)
-    undo = f"    kubectl annotate node n1 {AMPLIFICATION_ORIGINAL}-"
+    undo = f"    {REMOVE_RATIO}"
     assert printed[0] == "1. Undo what the programs did, while they run: 1 thing left."
     assert printed.index(undo) < printed.index("    corewise uninstall --check")
     assert printed.index("    corewise uninstall --check") < printed.index(f"    {uninstalling}")

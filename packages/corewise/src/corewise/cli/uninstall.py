@@ -75,9 +75,10 @@ def _steps(found: Removal, config_namespace: str) -> Iterator[str]:
     """Yield the steps in their order, with the obstacles that are left."""
     if not found.command:
         yield f"{_NOT_INSTALLED[0].upper()}{_NOT_INSTALLED[1:]}.\n"
-        if not found.hindrances:
+        if not found.hindrances and not found.kept:
             return
-        yield "They left something to undo. Install them again, then:\n"
+        if found.hindrances:
+            yield "They left something to undo. Install them again, then:\n"
     left = count(len(found.hindrances), "thing")
     steps = [
         (f"Undo what the programs did, while they run: {left} left.", "".join(_lines(found.hindrances)))
@@ -92,6 +93,7 @@ def _steps(found: Removal, config_namespace: str) -> Iterator[str]:
         steps.append(("Uninstall:", f"    {found.command}\n"))
     kept = (f"configmap {CONFIG_NAME} -n {config_namespace}", "noderesourcetopologies --all")
     deleting = "".join(f"    kubectl delete {each}\n" for each in kept)
+    deleting += "".join(f"    {each.command}\n" for each in found.kept)
     steps.append(("Delete what stays, if nothing else uses it:", deleting))
     for number, (title, lines) in enumerate(steps, 1):
         yield for_same_cluster(f"{number}. {title}\n{lines}")
@@ -101,9 +103,12 @@ def _text(found: Removal, form: Form) -> str:
     if form is Form.NAME:
         return "".join(f"{each.object}\n" for each in found.hindrances)
     if form is not Form.TABLE:
-        items = [{**each.record, "command": for_same_cluster(each.command)} for each in found.hindrances]
+        items, kept = (
+            [{**each.record, "command": for_same_cluster(each.command)} for each in part]
+            for part in (found.hindrances, found.kept)
+        )
         uninstall = for_same_cluster(found.command)
-        return output.document_text({"items": items, "uninstall": uninstall}, form)
+        return output.document_text({"items": items, "uninstall": uninstall, "kept": kept}, form)
     return "".join(_lines(found.hindrances))
 
 

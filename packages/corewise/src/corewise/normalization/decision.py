@@ -109,6 +109,11 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
     return _in_range(_looked_up(draft, node.facts, strategy))
 
 
+def may_be_enabled_by_label(labels: Mapping[str, str]) -> bool:
+    """Say whether a node's label enables normalization, or cannot be read."""
+    return labels.get(NORMALIZATION_ENABLED, "false") not in _FALSE
+
+
 def configured_ratio(node: RatioNode, config: NormalizationConfig) -> Ratio | None:
     """Return the ratio that the configuration states for a node's CPUs, enabled or not; None if unknown."""
     strategy, source = config.strategy_for(node.labels)

@@ -11,6 +11,7 @@ from typing import Any
 from corewise.amplification.amounts import Ratios
 from corewise.amplification.demand import misfits
 from corewise.amplification.policy import NAME as AMPLIFICATION_POLICY
+from corewise.amplification.ratio import StatedBy
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import NotFound
@@ -26,20 +27,24 @@ from corewise.kube.resources import (
     Resource,
 )
 from corewise.manager.options import MUTATING_NAME, PODS_NAME, VALIDATING_NAME
+from corewise.normalization.decision import may_be_enabled_by_label
 from corewise.quantities import ONE
-from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView
+from corewise.ratios.decision import NodeAssessment
+from corewise.ratios.nodes import RUNNING_ON_A_NODE
 from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
 from corewise.views.node_listing import ListedNode, list_cluster
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
     CONFIG_NAME,
     CPU_RATIO_APPLIED,
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
+    SLOW_CPU,
     SYSTEM_NAMESPACE,
 )
 from corewise.workload.pods import WORKLOAD_PODS, Pod
@@ -59,7 +64,7 @@ _ROLES = ("corewise-manager", SCHEDULER_ROLE, "corewise-agent")
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """An obstacle to an uninstall, and the command that removes it."""
+    """An obstacle to an uninstall or a trace of it, and the command that removes it."""
 
     object: str
     why: str
@@ -72,12 +77,16 @@ class Hindrance:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The obstacles to undo first, the command that then uninstalls, and whether there is a scheduler."""
+    """The obstacles to undo first, the command that then uninstalls, and whether there is a scheduler.
+
+    ``kept`` is on nodes after an uninstall too, without effect; while the manager runs, it writes it again.
+    """
 
     hindrances: tuple[Hindrance, ...]
     command: str
     """By the way of the installation; "" if the programs are not installed."""
     has_scheduler: bool
+    kept: tuple[Hindrance, ...] = ()
 
 
 async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
@@ -103,7 +112,8 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
         *ownerless,
     )
     ours = {each.metadata.name: each.metadata.annotations for each in roles if each.metadata.name in _ROLES}
-    return Removal(found, _uninstalling(ours.values()), SCHEDULER_ROLE in ours)
+    kept = tuple(_condition(each.assessment.node.name) for each in listed.nodes if each.assessment.node.slow)
+    return Removal(found, _uninstalling(ours.values()), SCHEDULER_ROLE in ours, kept)
 
 
 def _uninstalling(roles: Collection[Mapping[str, str]]) -> str:
@@ -164,7 +174,7 @@ def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
             texts = "; ".join(each.message for each in unfit)
             command = f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data"
             yield Hindrance(f"node/{name}", f"amplified ({shown}), and its pods do not fit: {texts}", command)
-        yield Hindrance(f"node/{name}", f"amplified ({shown})", _lowering(assessment.node))
+        yield Hindrance(f"node/{name}", f"amplified ({shown})", _lowering(assessment, ratios))
     elif applied not in {None, str(ONE)}:
         why = f"its agent has divided CPU quotas by {applied} and has not put them back; check that it runs"
         agents = f"-n {SYSTEM_NAMESPACE} -l app.kubernetes.io/component=agent"
@@ -175,13 +185,30 @@ def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
         yield Hindrance(f"node/{name}", why, f"kubectl label node {name} {OVERSUBSCRIPTION}-")
 
 
-def _lowering(node: NodeView) -> str:
-    """Return the command that removes a user's own ratio, or else the one that says where it comes from."""
-    if node.annotations.get(AMPLIFICATION_ORIGINAL, "{}") != "{}":
-        return f"kubectl annotate node {node.name} {AMPLIFICATION_ORIGINAL}-"
-    if node.labels.get(NORMALIZATION_ENABLED) == "true":
+def _lowering(assessment: NodeAssessment, ratios: Ratios) -> str:
+    """Return the command that removes a user's own ratio, or else the one that says where it comes from.
+
+    Both annotations go at once: without -original, the ratio would count as the user's.
+    """
+    node, sources = assessment.node, assessment.amplification.sources
+    has_own = any(
+        source.stated_by is StatedBy.ANNOTATION and source.original != ONE
+        for resource, source in sources.items()
+        if resource in ratios
+    )
+    is_owned = AMPLIFICATION_ORIGINAL in node.annotations
+    if has_own or (AMPLIFICATION_RATIO in node.annotations and not is_owned):
+        return f"kubectl annotate node {node.name} {AMPLIFICATION_RATIO}- {AMPLIFICATION_ORIGINAL}-"
+    if may_be_enabled_by_label(node.labels):
         return f"kubectl label node {node.name} {NORMALIZATION_ENABLED}-"
     return f"corewise explain node {node.name}"
+
+
+def _condition(node: str) -> Hindrance:
+    """Return the condition of a slow node, which its kubelet keeps."""
+    patch = json.dumps({"status": {"conditions": [{"$patch": "delete", "type": SLOW_CPU}]}})
+    command = f"kubectl patch node {node} --subresource=status -p '{patch}'"
+    return Hindrance(f"node/{node}", f"has the condition {SLOW_CPU}", command)
 
 
 def _of_pods(pods: Iterable[Pod]) -> Iterator[Hindrance]:
