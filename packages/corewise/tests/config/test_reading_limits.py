@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from corewise.config import colocation_profile, decoding
 from corewise.config.colocation_profile import ColocationProfile, conflicts, parse_profile, profiles_in
 from corewise.config.configuration import (
-    LARGEST_AMPLIFICATION_RATIO,
     node_config_conflicts,
     parse_normalization,
 )
@@ -84,7 +83,7 @@ def profiles(count: int, label: str = "app: a{}") -> str:
 
 
 def checked(text: str) -> object:
-    return check_contents(read_contents(text, NORMALIZATION_KEY), None, LARGEST_AMPLIFICATION_RATIO)
+    return check_contents(read_contents(text, NORMALIZATION_KEY), None)
 
 
 @pytest.mark.parametrize(

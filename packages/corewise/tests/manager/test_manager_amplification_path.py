@@ -19,7 +19,6 @@ from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.manager.amplification_path import policy_in_file, policy_works
 from corewise.manager.options import (
     KUBELET_USER,
-    LARGEST_AMPLIFICATION,
     MUTATING_NAME,
     AmplifyBy,
     ManagerOptions,
@@ -180,7 +179,7 @@ async def test_policy_yields_at_once_to_koordinators_webhook(world: World) -> No
 
 def load_file(world: World, **options: Any) -> None:
     """Have the API server read the policy from a file, as `corewise manager policy --static` prints it."""
-    options = {"maximum": LARGEST_AMPLIFICATION, "kubelet_users": (KUBELET_USER,), **options}
+    options = {"kubelet_users": (KUBELET_USER,), **options}
     world.server.cluster.admission.load_static(static_policy(amplification_policy(**options)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
@@ -17,7 +16,6 @@ from corewise.config.key_texts import Contents, KeyText
 from corewise.config.node_configs import Configuration
 from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.normalization.models import ModelCoverage, model_coverage
-from corewise.quantities import Ratio
 from corewise.scheduler.configuration import read_configuration
 from corewise.views.compared_nodes import ComparedNodes, coverage_record, model_problems
 from corewise.vocabulary import names
@@ -44,7 +42,7 @@ class CheckedConfig:
         return sum(each.problem.severity is Severity.ERROR for each in self.findings)
 
 
-def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Ratio) -> CheckedConfig:
+def check_contents(contents: Contents, nodes: ComparedNodes | None) -> CheckedConfig:
     """Check keys and profiles, and compare them with nodes if there are any."""
     compared = nodes.nodes if nodes else ()
     findings = [ConfigFinding("", problem) for problem in contents.problems]
@@ -52,7 +50,7 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Rat
     findings += [ConfigFinding("", problem) for each in profiles for problem in each.problems]
     coverage = None
     for text in contents.keys:
-        parsed = _parsed(text, largest)
+        parsed = _parsed(text)
         problems = list(parsed.problems)
         if parsed.value is not None:
             labels = [(each.name, each.labels) for each in compared]
@@ -63,7 +61,7 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Rat
         findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
     if nodes:
         texts = {each.key: each.text for each in contents.keys}
-        busy = nodes.raised_while_busy(texts, largest)
+        busy = nodes.raised_while_busy(texts)
         findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in busy]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
     checked = [each.key for each in contents.keys]
@@ -86,10 +84,10 @@ def check_scheduler_file(text: str) -> CheckedConfig | None:
     return CheckedConfig(keys, findings, None)
 
 
-def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
+def _parsed(text: KeyText) -> Parsed[Configuration[Any]]:
     parsers: Mapping[str, Callable[[str], Parsed[Configuration[Any]]]] = {
         names.NORMALIZATION_KEY: parse_normalization,
-        names.AMPLIFICATION_KEY: partial(parse_amplification, largest=largest),
+        names.AMPLIFICATION_KEY: parse_amplification,
         names.OVERSUBSCRIPTION_KEY: parse_oversubscription,
         names.SUPPRESSION_KEY: parse_suppression,
         names.RESOURCE_QOS_KEY: parse_resource_qos,
