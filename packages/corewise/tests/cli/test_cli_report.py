@@ -17,18 +17,21 @@ from click.testing import CliRunner, Result
 from api_process import local_api_server
 from cli.offline_world import CALM, aged, labeled
 from corewise.cli import corewise
+from corewise.kube.clock import rfc3339
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     CPU_BASIC_INFO,
+    CPU_EVALUATION,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
     NORMALIZE_CPUSET,
 )
 from manager.world import FAST, SLOW, normalization
 from node_records import recorded
+from normalization.fleets import report
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 FRESH = aged(CALM, -3600, datetime.now(UTC))
@@ -151,6 +154,56 @@ def test_unknown_raw_cpus_are_no_gain(tmp_path: Path) -> None:
     items = [node("n", "72", annotations=of_koordinator)]
     file.write_text(json.dumps({"items": items}))
     assert "- **-** CPUs gained." in text_of(file, "-o", "md")
+
+
+def off_ratios() -> Iterator[dict[str, Any]]:
+    """Yield nodes of two kinds, the fast ones measured 1.50 times as fast as the others, not 2.00."""
+    time = rfc3339(datetime.now(UTC))
+    off = {"hyper_thread_enabled": False, "turbo_enabled": False, "time": time, "measured": time}
+    for model, score in ((FAST, 1500), (SLOW, 1000)):
+        for place in range(7):
+            stated = topology(f"{model[:2]}-{place}".lower().replace(" ", ""), model)
+            name = stated["metadata"]["name"]
+            stated["metadata"]["annotations"][CPU_EVALUATION] = report(score, model, **off).encode()
+            yield from (node(name, "16"), stated)
+
+
+def test_configured_ratio_that_is_off_is_a_problem(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": [*objects(), *off_ratios()]}))
+    text = text_of(file, "-o", "md")
+    assert "ModelRatioOff" in text
+    assert f"{CONFIG_NAMESPACE}/{CONFIG_NAME}" in text
+    assert "corewise config suggest --cluster" in text
+
+
+def test_entries_that_share_a_node_are_a_problem(tmp_path: Path) -> None:
+    entries = [{"name": name, "nodeSelector": {}} for name in "ab"]
+    given = objects()
+    given[0]["data"] = {NORMALIZATION_KEY: normalization(nodeConfigs=entries)}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": given}))
+    assert "ConflictingNodeConfigs" in text_of(file, "-o", "md")
+
+
+def test_webhook_of_koordinator_is_one_problem(tmp_path: Path) -> None:
+    rule = {"resources": ["nodes/status"], "apiGroups": [""], "operations": ["UPDATE"]}
+    hook = {"name": "mnode-status.koordinator.sh", "rules": [rule]}
+    webhook = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "koord"}, "webhooks": [hook]}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": [*objects(), webhook]}))
+    text = text_of(file, "-o", "md")
+    assert text.count("| KoordinatorWebhookPresent |") == 1
+    assert "koord/mnode-status.koordinator.sh" in text
+
+
+def test_bad_key_is_reported_with_its_errors(tmp_path: Path) -> None:
+    given = objects()
+    given[0]["data"] = {NORMALIZATION_KEY: normalization(defaultRatio=0.5)}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": given}))
+    text = text_of(file, "-o", "md")
+    assert "defaultRatio: 0.5 is outside 1.00..5.00" in text
 
 
 def test_page_is_well_formed_and_needs_nothing_else(dump: Path) -> None:

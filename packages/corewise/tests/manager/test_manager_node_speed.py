@@ -20,7 +20,7 @@ from corewise.kube.client import PatchType
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from corewise.manager.executor import PrintingExecutor
 from corewise.manager.program import Manager
-from corewise.views.page.problems import of_scores
+from corewise.views.page.problems import KnownProblem, of_scores
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import ExportedMetric
 from corewise.vocabulary.names import CPU_EVALUATION, NORMALIZATION_ENABLED, SLOW_CPU
@@ -133,6 +133,12 @@ async def test_restarted_manager_keeps_the_condition(world: World) -> None:
         assert await condition(world, "fast-3") is not None
 
 
+def problems_of(manager: Manager, world: World) -> list[KnownProblem]:
+    known, now = manager.snapshot, world.clock.now()
+    nodes = known.nodes.items.values()
+    return list(of_scores(nodes, known.stated_of, known.reading, known.config_map, now))
+
+
 async def test_ratio_that_is_off_is_reported(world: World) -> None:
     fast, slow = await add_fleet(world, 7), await add_fleet(world, 7, SLOW)
     await world.configure(normalization=normalization())
@@ -141,7 +147,7 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
     async with world.manager(**PLAIN) as manager:
         await world.told("ModelRatioOff", "ConfigMap")
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
-        [problem] = of_scores(manager.snapshot, world.clock.now())
+        [problem] = problems_of(manager, world)
         assert (problem.kind, problem.reason) == ("ConfigMap", "ModelRatioOff")
         assert problem.command == "corewise config suggest --cluster"
         assert problem.message.endswith(f'baseRatio of "{FAST}" is 2.00, and 7 nodes of it measured 1.50')
@@ -166,4 +172,4 @@ async def test_ratio_that_labels_enable_is_reported(world: World) -> None:
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
         world.clock.skip(7 * DAY)
         await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)
-        assert not list(of_scores(manager.snapshot, world.clock.now()))
+        assert not problems_of(manager, world)

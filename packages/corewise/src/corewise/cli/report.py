@@ -48,9 +48,9 @@ def command(
 
     It is for those who decide about corewise: a manager, a change board. It says what one CPU in a request is
     worth on each kind of machine, how many CPUs amplification gains and how many machines that saves, what
-    offline pods use of the CPUs that online pods leave idle, and which problems are known. The HTML page
-    contains its pictures, needs no network and no scripts, and can be printed. Markdown has them as text.
-    Nothing is written to the cluster.
+    offline pods use of the CPUs that online pods leave idle, and which problems are known: no other command
+    lists all of them. The HTML page contains its pictures, needs no network and no scripts, and can be
+    printed. Markdown has them as text. Nothing is written to the cluster.
 
     Machines saved are counted by placing all online pods from scratch, twice or more, as corewise plan does:
     thousands of nodes take a while.

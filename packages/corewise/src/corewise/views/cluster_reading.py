@@ -12,7 +12,7 @@ from corewise.engine.objects import TOPOLOGIES
 from corewise.kube.client import Client
 from corewise.kube.clock import rfc3339
 from corewise.kube.errors import Forbidden, NotFound
-from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
+from corewise.kube.resources import NAMESPACES, Resource
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.planner.inputs import plan_from_objects
 from corewise.planner.savings import Savings, savings
@@ -23,11 +23,17 @@ from corewise.views import node_table, offline_table, pod_table
 from corewise.views.cluster_report import ClusterReport, grouped, machine_kinds
 from corewise.views.node_listing import ListedCluster, list_cluster
 from corewise.views.offline_reports import node_report
-from corewise.views.page.problems import KnownProblem, of_namespaces, of_nodes, of_pods, of_report
+from corewise.views.page.problems import (
+    KnownProblem,
+    of_configuration,
+    of_namespaces,
+    of_nodes,
+    of_pods,
+    of_report,
+    of_scores,
+)
 from corewise.views.suppression_subject import subject_of
-from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.qos import QoSRules
-from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 T = TypeVar("T")
@@ -46,20 +52,14 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
         except (Forbidden, NotFound):
             return None  # list_cluster names it
 
-    async def configured() -> Mapping[str, str]:
-        try:
-            return (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
-        except (Forbidden, NotFound):
-            return {}
-
-    listed, pods, topologies, rules, usages, config = await asyncio.gather(
+    listed, pods, topologies, rules, usages = await asyncio.gather(
         list_cluster(client, config_namespace),
         optional(WORKLOAD_PODS, UNFINISHED),
         optional(TOPOLOGIES),
         read_rules(client),
         cpu_usages(client),
-        configured(),
     )
+    config = listed.config_map.data if listed.config_map else {}
     namespaces = await optional(NAMESPACES)
     rows = [
         node_table.row_of(each, now, pods_known=listed.pods_known, usage=[used] if used is not None else [])
@@ -74,14 +74,24 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
         )
         plugins = load_plugins()
         saved = await asyncio.to_thread(savings, given, listed.reading.configuration, plugins)
-    reports = (
-        node_report(meta.name, meta.labels, meta.annotations, now)
-        for each in listed.nodes
-        for meta in [each.node.metadata]
-    )
+    metas = [each.node.metadata for each in listed.nodes]
+    reports = (node_report(meta.name, meta.labels, meta.annotations, now) for meta in metas)
     offline = tuple(row for each in reports if (row := offline_table.row_of(each)) is not None)
     problems = [
-        *_of_keys(listed, config_namespace),
+        *of_configuration(
+            listed.reading,
+            listed.config_map,
+            [(meta.name, meta.labels) for meta in metas],
+            listed.koordinator,
+            listed.koordinator_in,
+        ),
+        *of_scores(
+            (each.node for each in listed.nodes),
+            listed.stated_of,
+            listed.reading,
+            listed.config_map,
+            now,
+        ),
         *of_nodes(rows),
         *_of_pods(listed, pods or (), config, rules.rules),
         *of_namespaces(namespaces or ()),
@@ -100,12 +110,6 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
         problems=grouped(problems),
         missing=listed.missing,
     )
-
-
-def _of_keys(listed: ListedCluster, config_namespace: str) -> Iterator[KnownProblem]:
-    for key in listed.reading.bad_keys:
-        name = f"{config_namespace}/{CONFIG_NAME}"
-        yield KnownProblem("ConfigMap", name, Reason.CONFIG_INVALID, f"the key {key} has errors")
 
 
 def _of_pods(

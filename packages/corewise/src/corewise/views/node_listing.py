@@ -13,7 +13,7 @@ from corewise.amplification import StatusState
 from corewise.amplification.policy import NAME as POLICY_NAME
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Forbidden, NotFound
-from corewise.kube.objects import PartialObject
+from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
 from corewise.kube.resources import (
     CONFIG_MAPS,
     MUTATING_POLICY_BINDINGS,
@@ -62,6 +62,15 @@ class ListedCluster:
     """What is installed to amplify nodes; None if the user may not read that."""
     topologies: Mapping[str, Annotations] = field(default_factory=dict)
     """The annotations of all NodeResourceTopologies."""
+    config_map: ConfigMap | None = None
+    koordinator: str = ""
+    """Koordinator's webhook that amplifies nodes; empty if there is none."""
+    koordinator_in: ObjectMeta | None = None
+    """The metadata of the object that has this webhook."""
+
+    def stated_of(self, node: str) -> Annotations:
+        """Return the annotations of a node's NodeResourceTopology; none if there is none."""
+        return self.topologies.get(node, {})
 
 
 async def list_cluster(
@@ -83,21 +92,21 @@ async def list_cluster(
             missing.append(unread(resource.plural, error))
             return None
 
-    async def configured() -> ConfigurationReading:
+    async def configured() -> tuple[ConfigMap | None, ConfigurationReading]:
         try:
             found = await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)
         except (Forbidden, NotFound) as error:
             missing.append(unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
             forbidden = isinstance(error, Forbidden)
-            return ConfigurationReading(UNKNOWN) if forbidden else read_configuration(None)
-        return read_configuration(found)
+            return None, ConfigurationReading(UNKNOWN) if forbidden else read_configuration(None)
+        return found, read_configuration(found)
 
     async def selected() -> Iterable[Node]:
         if name:
             return [await client.get(WORKLOAD_NODES, name)]
         return await client.list(WORKLOAD_NODES, label_selector=label_selector)
 
-    nodes, topologies, pods, reading, webhooks = await asyncio.gather(
+    nodes, topologies, pods, (config_map, reading), webhooks = await asyncio.gather(
         selected(),
         optional(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)),
         optional(WORKLOAD_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
@@ -105,7 +114,8 @@ async def list_cluster(
         optional(MUTATING_WEBHOOKS),
     )
     paths = await installed_paths(client, webhooks, missing)
-    context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
+    koordinator = interfering_webhook(webhooks or ())
+    context = ClusterContext(reading.configuration, koordinator)
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
     pods_of: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods or ():
@@ -117,7 +127,19 @@ async def list_cluster(
 
     in_order = sorted(nodes, key=lambda node: node.metadata.name)
     rows = tuple(map(listed, in_order))
-    return ListedCluster(rows, reading, pods is not None, tuple(missing), paths, facts)
+    hook = koordinator.partition("/")[0]
+    koordinator_in = next((each.metadata for each in webhooks or () if each.metadata.name == hook), None)
+    return ListedCluster(
+        nodes=rows,
+        reading=reading,
+        pods_known=pods is not None,
+        missing=tuple(missing),
+        amplified_by=paths,
+        topologies=facts,
+        config_map=config_map,
+        koordinator=koordinator,
+        koordinator_in=koordinator_in,
+    )
 
 
 async def installed_paths(

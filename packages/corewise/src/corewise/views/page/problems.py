@@ -24,12 +24,12 @@ from corewise.engine import Cluster
 from corewise.engine.reading import placement, pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.clock import rfc3339
-from corewise.kube.objects import Event, Namespace
+from corewise.kube.objects import ConfigMap, Event, Namespace, ObjectMeta
 from corewise.manager.node_speed import configured_off, off_message, ratio_nodes
 from corewise.manager.reporting import event_about_koordinator, events_about
-from corewise.manager.snapshot import Snapshot
 from corewise.normalization.fleet import Fleet
-from corewise.ratios.nodes import read_scores
+from corewise.ratios.cluster import ConfigurationReading
+from corewise.ratios.nodes import Annotations, read_scores
 from corewise.views.node_table import NodeRow
 from corewise.views.page.followed import FollowedCluster
 from corewise.views.pod_table import PodRow
@@ -40,6 +40,7 @@ from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
+from corewise.workload.nodes import Node
 from corewise.workload.pods import Pod
 
 _REASONS = {each.value: each for each in Reason}
@@ -209,7 +210,7 @@ class ProblemTable:
         self._rows: dict[str, dict[str, Any]] = {}
         self._reported: dict[str, tuple[NodeRow, tuple[KnownProblem, ...]]] = {}
         self._scores: tuple[datetime, tuple[KnownProblem, ...]] | None = None
-        self._configuration: tuple[tuple[object, ...], tuple[KnownProblem, ...]] = (), ()
+        self._configuration: tuple[object, tuple[KnownProblem, ...]] = None, ()
 
     def rows(self, now: datetime) -> list[dict[str, Any]]:
         """Return the rows as they are now."""
@@ -236,15 +237,20 @@ class ProblemTable:
         Each entry of the ConfigMap is tried on the labels of every node, which most changes of nodes keep.
         """
         known = self._cluster.known
-        of = known.reading, known.config_map, known.koordinator, known.node_labels()
+        of = known.reading, known.config_map, known.node_labels(), known.koordinator
         if self._configuration[0] != of:
-            self._configuration = of, tuple(of_configuration(known))
+            hook = known.webhooks.get(known.koordinator.partition("/")[0]) if known.koordinator else None
+            meta = hook.metadata if hook else None
+            self._configuration = of, tuple(of_configuration(*of, meta))
         return self._configuration[1]
 
     def _of_scores(self, now: datetime) -> tuple[KnownProblem, ...]:
         """Return the problems with configured ratios, once a minute: scores change about once a day."""
         if self._scores is None or now - self._scores[0] >= _SCORES_EVERY:
-            self._scores = now, tuple(of_scores(self._cluster.known, now))
+            known = self._cluster.known
+            nodes = known.nodes.items.values()
+            found = of_scores(nodes, known.stated_of, known.reading, known.config_map, now)
+            self._scores = now, tuple(found)
         return self._scores[1]
 
     def _placed(self, problem: KnownProblem) -> KnownProblem:
@@ -295,24 +301,40 @@ def by_node(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[tuple[str, str
     return {node: tuple(sorted(reasons.items())) for node, reasons in found.items()}
 
 
-def of_configuration(known: Snapshot) -> Iterator[KnownProblem]:
-    """Yield the manager's problems with the ConfigMap, and with Koordinator's webhook."""
-    said = events_about(known.reading, known.config_map, known.node_labels(), was_bad=False)
-    for each in said:
+def of_configuration(
+    reading: ConfigurationReading,
+    config_map: ConfigMap | None,
+    labels: Iterable[tuple[str, Mapping[str, str]]],
+    koordinator: str,
+    webhook: ObjectMeta | None,
+) -> Iterator[KnownProblem]:
+    """Yield the manager's problems with the ConfigMap, and with Koordinator's webhook.
+
+    ``labels``: those of each node. ``koordinator`` names the webhook that amplifies nodes, if there is one,
+    and ``webhook`` is the metadata of the object it is in.
+    """
+    for each in events_about(reading, config_map, labels, was_bad=False):
         yield KnownProblem("ConfigMap", f"{each.namespace}/{each.name}", each.reason, each.message)
-    hook = known.webhooks.get(known.koordinator.partition("/")[0]) if known.koordinator else None
-    for each in event_about_koordinator(known.koordinator, hook.metadata if hook else None):
+    for each in event_about_koordinator(koordinator, webhook):
         yield KnownProblem(each.regarding_kind, each.name, each.reason, each.message)
 
 
-def of_scores(known: Snapshot, now: datetime) -> Iterator[KnownProblem]:
-    """Yield the problem that configured ratios are not those that the nodes measured."""
-    metas = [node.metadata for node in known.nodes.items.values()]
-    stated = [(meta, known.stated_of(meta.name)) for meta in metas]
+def of_scores(
+    nodes: Iterable[Node],
+    stated_of: Callable[[str], Annotations],
+    reading: ConfigurationReading,
+    config_map: ConfigMap | None,
+    now: datetime,
+) -> Iterator[KnownProblem]:
+    """Yield the problem that configured ratios are not those that the nodes measured.
+
+    ``stated_of`` returns the annotations of a node's NodeResourceTopology.
+    """
+    stated = [(node.metadata, stated_of(node.metadata.name)) for node in nodes]
     fleet = Fleet.of(read_scores((meta.name, found) for meta, found in stated), now)
-    off = configured_off(fleet, ratio_nodes(stated), known.reading.configuration.normalization)
-    if off and known.config_map is not None:
-        meta = known.config_map.metadata
+    off = configured_off(fleet, ratio_nodes(stated), reading.configuration.normalization)
+    if off and config_map is not None:
+        meta = config_map.metadata
         name = f"{meta.namespace}/{meta.name}"
         yield KnownProblem("ConfigMap", name, Reason.MODEL_RATIO_OFF, off_message(off))
 
