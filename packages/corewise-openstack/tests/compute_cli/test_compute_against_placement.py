@@ -24,6 +24,8 @@ from corewise_openstack.openstack.embedded import served, start
 from corewise_openstack.vocabulary.placement import PCPU
 from machine_trees import Tree
 from placement_world import SavedPlacement, client_of_placement, emptied
+from placement_world import guest as consumer
+from placement_world import host as placed_host
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 
@@ -279,6 +281,29 @@ def test_upgrade_is_shown_then_done_then_leaves_nothing(world: World, endpoint: 
     assert shown["guests"] == done["guests"]
     assert again["guests"] == []
     assert world.held("n1") == {PCPU: 8, "MEMORY_MB": 1024}
+
+
+@pytest.mark.parametrize(
+    ("marked", "reason"), [("2-47", "NovaGivesCPUs"), ("0-1", "ProviderOfNova"), (None, "ProviderOfNova")]
+)
+def test_reshape_writes_nothing_to_a_provider_of_nova(
+    world: World, endpoint: str, tmp_path: Path, marked: str | None, reason: str
+) -> None:
+    own = put_host(world.folder, "n1")
+    if marked is not None:
+        (own / "beside-nova").write_text(f"{marked}\n")
+    provider = placed_host(world.client, "n1", ("COMPUTE_NODE", "OWNER_NOVA"), VCPU=48)
+    world.client.put_consumer(consumer({provider.uuid: {"VCPU": 4}}, guest(1)))
+    before = world.client.use(provider.uuid)
+    guests = tmp_path / "guests.json"
+    guests.write_text(json.dumps({guest(1): {"pinnedCPUs": "2-5"}}))
+    more = ["--host", "n1", "--guests", str(guests), "--placement-url", endpoint]
+    beside = ["--topology", str(own / "topology.json"), "--beside-nova", str(own / "nova.conf")]
+    assert ended("reshape", "--hosts", str(world.folder), *more) == (ExitCode.REFUSED, reason)
+    assert ended("reshape", *beside, *more) == (ExitCode.REFUSED, "NovaGivesCPUs")
+    assert world.client.use(provider.uuid) == before
+    shown = run("reshape", *beside, *more, "--dry-run", "-o", "json")
+    assert json.loads(shown.stdout)["guests"][0]["after"] == {"PCPU": 4}
 
 
 def test_an_unknown_trait_is_named(world: World, endpoint: str, tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def command(
     """Upgrade a host whose pinned guests hold VCPU: from now on they hold PCPU.
 
     Set [compute] cpu_dedicated_set first. Inventories and allocations change in one request, or nothing does;
-    a second run changes nothing. The host agent does the same by itself.
+    a second run changes nothing. The host agent does the same by itself. Where nova-compute runs, it upgrades
+    the host itself: then only --dry-run works.
 
     With --provider, what Placement answers about inventories and allocations is read from a file, and nothing
     is written anywhere.
@@ -88,7 +89,7 @@ def command(
         use = parse_provider(text_of(provider_file), host.name, str(provider_file))
     else:
         client = placement.client(given.conf)
-        use = _use(client, host)
+        use = _use(client, host, dry_run=dry_run)
         if not dry_run:
             from corewise_openstack.compute.placement import Reporter  # noqa: PLC0415 - slow to import
 
@@ -109,9 +110,12 @@ def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[
     return tuple(record.hosted(uuid) for uuid, record in host.guests().items())
 
 
-def _use(client: PlacementClient, host: ComputeHost) -> ProviderUse:
+def _use(client: PlacementClient, host: ComputeHost, *, dry_run: bool) -> ProviderUse:
+    """Return the host's provider; a dry run also shows the upgrade of a host that is known to be Nova's."""
+    if not dry_run:
+        host.refuse_cpus_of_nova()
     provider = provider_of(client, host.name)
-    if host.nova_cpus is None:
+    if not dry_run or host.nova_cpus is None:
         refuse_provider_of_nova(host.name, provider.traits)
     return client.use(provider.uuid)
 
