@@ -24,8 +24,10 @@ class Domains:
             each.destroy()
             each.undefine()
 
-    def define(self, number: int, pins: Mapping[int, int], *, vcpus: int = 4, more: str = "") -> None:
-        tune = "".join(f"<vcpupin vcpu='{own}' cpuset='{cpu}'/>" for own, cpu in pins.items())
+    def define(
+        self, number: int, pins: Mapping[int, int], *, vcpus: int = 4, more: str = "", tune: str = ""
+    ) -> None:
+        tune += "".join(f"<vcpupin vcpu='{own}' cpuset='{cpu}'/>" for own, cpu in pins.items())
         self._there.defineXML(
             f"<domain type='test'><name>g{number}</name><uuid>{guest(number)}</uuid>"
             f"<memory unit='MiB'>64</memory><vcpu>{vcpus}</vcpu>{more}<cputune>{tune}</cputune>"

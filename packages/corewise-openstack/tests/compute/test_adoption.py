@@ -17,6 +17,7 @@ a guest, claiming or busy  anything                       nothing
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -31,8 +32,22 @@ from corewise_openstack.compute.adoption import Followed, LedgerChangeKind, foll
 from corewise_openstack.compute.hosts import conflicts_of
 from corewise_openstack.compute.ledger import GuestRecord, GuestState
 from corewise_openstack.openstack.libvirt_xml import Domain, read_domain
-from corewise_openstack.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise_openstack.tracking import HostSettings
+from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
 
+OWNED = HostSettings(
+    shared=CPUSet.parse("0"),
+    dedicated=CPUSet.parse("2-47"),
+    pinnable=CPUSet.parse("2-47"),
+    emulator=CPUSet.parse("0"),
+)
+LEGACY = HostSettings(
+    shared=CPUSet.parse("2-47"),
+    dedicated=CPUSet.parse("2-47"),
+    pinnable=CPUSet.parse("2-47"),
+    emulator=CPUSet.parse("0,30"),
+    legacy=True,
+)
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
 
 
@@ -59,7 +74,7 @@ def pins(*cpus: int, emulator: str = "") -> str:
 
 
 def test_pinned_guest_holds_cpus_in_their_own_node(host: Host) -> None:
-    record = record_of_domain(domain(1, pins(26, 27, 28, 29, emulator="30")), host)
+    record = record_of_domain(domain(1, pins(26, 27, 28, 29, emulator="30")), host, OWNED)
     assert (record.cpu_policy, record.emulator) == (CPUPolicy.DEDICATED, 30)
     assert [(cell.node, dict(cell.pins), cell.memory_mb) for cell in record.cells] == [
         (1, {0: 26, 1: 27, 2: 28, 3: 29}, 2048)
@@ -67,27 +82,68 @@ def test_pinned_guest_holds_cpus_in_their_own_node(host: Host) -> None:
 
 
 def test_emulator_threads_on_guest_cpus_own_none(host: Host) -> None:
-    assert record_of_domain(domain(1, pins(2, 3, 4, 5, emulator="2-5")), host).emulator is None
-    assert record_of_domain(domain(1, pins(2, 3, 4, 5, emulator="2")), host).emulator is None
+    assert record_of_domain(domain(1, pins(2, 3, 4, 5, emulator="2-5")), host, OWNED).emulator is None
+    assert record_of_domain(domain(1, pins(2, 3, 4, 5, emulator="2")), host, OWNED).emulator is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "cpu", "owned"),
+    [
+        (OWNED, "30", True),
+        (OWNED, "0", False),  # cpu_shared_set
+        (OWNED, "1", False),  # the host's
+        (LEGACY, "31", True),
+        (LEGACY, "0", False),
+        (LEGACY, "30", False),  # cpu_shared_set, for emulator threads only
+        (dataclasses.replace(OWNED, emulator=CPUSet(), shared=CPUSet()), "0", False),
+    ],
+)
+def test_emulator_threads_own_only_dedicated_cpus(
+    host: Host, settings: HostSettings, cpu: str, *, owned: bool
+) -> None:
+    found = [domain(1, pins(2, 3, emulator=cpu), vcpus=2), domain(2, pins(4, 5, emulator=cpu), vcpus=2)]
+    record = record_of_domain(found[0], host, settings)
+    assert (record.emulator, len(record.hosted(guest(1)).emulator)) == ((int(cpu), 1) if owned else (None, 0))
+    entered = follow({}, found, host, settings).guests
+    assert bool(conflicts_of(entered)) == owned
+
+
+def test_emulator_cpu_given_by_ledger_stays_owned(host: Host) -> None:
+    record = replace(scheduled(host, 2, 3, 4, 5), emulator=30, emulator_threads=EmulatorThreads.ISOLATE)
+    followed = looked(host, record, domain(1, pins(2, 3, 4, 5, emulator="30")), settings=LEGACY)
+    assert followed.guests == {guest(1): replace(record, applied=True)}
+
+
+def test_guest_loses_no_more_than_it_holds(host: Host) -> None:
+    record = replace(scheduled(host, 2, 3, 4, 5), emulator=0, applied=True)  # Placement has 4 PCPU
+    same = domain(1, pins(2, 3, 4, 5, emulator="0"))
+    (returned,) = looked(host, record, same, at=1e6, since={guest(1): 0.0}).returned
+    assert (returned.fewer, returned.message) == (
+        0,
+        "the domain is pinned to fewer CPUs: it had CPUs 0,2-5, and now has CPUs 2-5",
+    )
+    fewer = domain(1, pins(2, 3, emulator="0"))
+    (returned,) = looked(host, record, fewer, at=1e6, since={guest(1): 0.0}).returned
+    assert returned.fewer == 2
 
 
 def test_isolated_guest_keeps_sibling_threads_empty(host: Host) -> None:
-    record = record_of_domain(domain(1, pins(2, 4, 6, 8), policy="isolate"), host)
+    record = record_of_domain(domain(1, pins(2, 4, 6, 8), policy="isolate"), host, OWNED)
     assert record.thread_policy is ThreadPolicy.ISOLATE
     assert record.pins.held == CPUSet.parse("2-9")
 
 
 def test_floating_and_mixed_guests_are_recognized(host: Host) -> None:
-    floating = record_of_domain(domain(1, "<vcpupin vcpu='0' cpuset='18-47'/>"), host)
+    floating = record_of_domain(domain(1, "<vcpupin vcpu='0' cpuset='18-47'/>"), host, OWNED)
     assert (floating.cpu_policy, floating.pins.held) == (CPUPolicy.SHARED, CPUSet())
-    mixed = record_of_domain(domain(1, pins(2, 3) + "<vcpupin vcpu='2' cpuset='18-23'/>"), host)
+    mixed = record_of_domain(domain(1, pins(2, 3) + "<vcpupin vcpu='2' cpuset='18-23'/>"), host, OWNED)
     assert mixed.cpu_policy is CPUPolicy.MIXED
     assert mixed.hosted(guest(1)).shared == 2
 
 
 def test_guest_nodes_lie_where_its_pins_are(host: Host) -> None:
     numa = "<cell id='0' cpus='0-1' memory='1' unit='GiB'/><cell id='1' cpus='2-3' memory='1' unit='GiB'/>"
-    record = record_of_domain(domain(1, pins(24, 25, 2, 3), numa=numa), host)
+    record = record_of_domain(domain(1, pins(24, 25, 2, 3), numa=numa), host, OWNED)
     assert [(cell.node, sorted(cell.pins)) for cell in record.cells] == [(1, [0, 1]), (0, [2, 3])]
     assert [cell.memory_mb for cell in record.cells] == [1024, 1024]
 
@@ -101,7 +157,7 @@ def looked(
     *domains: Domain,
     at: float = 0.0,
     since: Mapping[str, float] = NOTHING,
-    shared: str = "",
+    settings: HostSettings = OWNED,
     busy: Iterable[str] = (),
 ) -> Followed:
     """Compare a ledger with guest 1 alone with these domains."""
@@ -109,7 +165,7 @@ def looked(
         {guest(1): record},
         domains,
         host,
-        shared=CPUSet.parse(shared),
+        settings,
         since=since,
         now=at,
         busy=list(busy),
@@ -118,7 +174,7 @@ def looked(
 
 def scheduled(host: Host, *cpus: int) -> GuestRecord:
     """A guest as the scheduler has entered it: its domain is yet unseen."""
-    made = record_of_domain(domain(1, pins(*cpus)), host)
+    made = record_of_domain(domain(1, pins(*cpus)), host, OWNED)
     return replace(made, applied=False, resources={"PCPU": len(cpus)}, provider="p", flavor="f")
 
 
@@ -205,7 +261,7 @@ def test_guest_being_claimed_or_written_stays_unchanged(host: Host) -> None:
 
 def test_guest_floating_over_one_shared_cpu_owns_none(host: Host) -> None:
     record = replace(scheduled(host), cells=(), cpu_policy=CPUPolicy.SHARED)
-    followed = looked(host, record, domain(1, pins(0, 0, 0, 0, emulator="0")), shared="0")
+    followed = looked(host, record, domain(1, pins(0, 0, 0, 0, emulator="0")))
     assert (followed.entered, followed.unapplied) == ((), ())
 
 

@@ -22,6 +22,7 @@ from corewise.vocabulary import metrics
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute import executor
 from corewise_openstack.compute.errors import LedgerBusy
+from corewise_openstack.compute.hosts import OptionsUnusable
 from corewise_openstack.compute.ledger import GuestRecord, LedgerFile
 from corewise_openstack.compute.options import ComputeOptions
 from corewise_openstack.compute.placement import PlacementOffers
@@ -62,6 +63,26 @@ class Owner:
     def held(self, number: int = 1) -> Mapping[str, int]:
         consumer = self.scene.client.consumer(guest(number))
         return MappingProxyType({}) if consumer is None else consumer.allocations.get(self.scene.uuid, {})
+
+
+def test_wrong_options_leave_the_ledger_unchanged(scene: Scene, domains: Domains) -> None:
+    owner = Owner(scene)
+    owner.look(0.0)
+    for number in (1, 2):
+        domains.define(number, owner.place(number), tune="<emulatorpin cpuset='18'/>")
+    scene.configure({**DOCUMENT, "cpu_shared_set": "18"})
+    owner.look(60.0)
+    before = owner.ledger
+    scene.configure({**DOCUMENT, "cpu_shared_set": "18,99"})
+    domains.undefine(1)
+    with pytest.raises(OptionsUnusable, match="99"):
+        owner.look(120.0)
+    assert owner.ledger == before
+    scene.configure({**DOCUMENT, "cpu_shared_set": "18"})
+    state = owner.agent.once(60.0 + GRACE).state
+    assert (state.changes, state.conflicts) == ((), ())
+    assert owner.look(60.0 + 2 * GRACE) == ["gone"]
+    assert owner.held(2)[PCPU] == 4
 
 
 def test_guest_without_domain_returns_its_cpus_and_allocations(scene: Scene, domains: Domains) -> None:

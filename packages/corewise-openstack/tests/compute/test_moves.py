@@ -370,7 +370,8 @@ def test_agents_of_both_hosts_leave_moving_guest_alone(stage: Stage, begin: Comm
     for host in [each for each in stage.world.hosts.known.values() if each.guests()]:
         for domains in ((), (running,)):
             guests = host.guests()
-            found = follow(guests, domains, host.machine, now=1e9, since={GUEST: 0.0, MOVE: 0.0})
+            since = {GUEST: 0.0, MOVE: 0.0}
+            found = follow(guests, domains, host.machine, host.settings, now=1e9, since=since)
             assert (found.guests, found.returned) == (guests, ())
 
 

@@ -109,6 +109,24 @@ def test_guest_without_a_domain_has_exit_code_4(domains: Domains, kept: list[str
     assert message.startswith("GuestUnknown: test:///default")
 
 
+def test_reshape_of_domains_counts_no_shared_emulator_cpu(
+    domains: Domains, kept: list[str], tmp_path: Path
+) -> None:
+    domains.define(1, {0: 2, 1: 3}, vcpus=2, tune="<emulatorpin cpuset='0'/>")
+    domains.define(2, {0: 4, 1: 5}, vcpus=2, tune="<emulatorpin cpuset='6'/>")
+    provider = tmp_path / "provider.json"
+    allocations = {guest(number): {"resources": {"VCPU": 2}} for number in (1, 2)}
+    document = {
+        "inventories": {"VCPU": {"total": 8}},
+        "resource_provider_generation": 1,
+        "allocations": allocations,
+    }
+    provider.write_text(json.dumps(document))
+    result = run("reshape", *kept, "--libvirt", URI, "--provider", str(provider), "-o", "json")
+    after = {each["guest"]: each["after"] for each in json.loads(result.stdout)["guests"]}
+    assert after == {guest(1): {"PCPU": 2}, guest(2): {"PCPU": 3}}
+
+
 def test_agent_applies_only_known_domains_nova_leaves_unpinned(tmp_path: Path) -> None:
     alone = run("run", "--apply", "--state-dir", str(tmp_path))
     assert "--apply needs --libvirt" in alone.stderr

@@ -106,7 +106,7 @@ def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[
     if libvirt is not None:
         from corewise_openstack.compute.adoption import guests_of  # noqa: PLC0415 - few need it
 
-        return guests_of(libvirt, host.machine)
+        return guests_of(libvirt, host.machine, host.settings)
     return tuple(record.hosted(uuid) for uuid, record in host.guests().items())
 
 

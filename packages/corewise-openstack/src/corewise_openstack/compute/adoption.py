@@ -1,7 +1,9 @@
 """The guests of a host as libvirt has them, and what that means for the ledger.
 
 A guest CPU that is pinned to one host CPU owns it. Emulator threads own a CPU if they are pinned to one that
-none of the guest's CPUs has. What libvirt does not report stays absent: Placement knows what the guest holds.
+guests may own, that no option names for emulator threads, and that none of the guest's CPUs has; one that the
+ledger has given them stays theirs. What libvirt does not report stays absent: Placement knows what the guest
+holds.
 
 - A domain that the ledger does not have is adopted as it is. A domain that is shut off but defined keeps its
   CPUs: it gets them again at its next start.
@@ -34,8 +36,9 @@ from corewise_openstack.compute.options import GRACE, Grace
 from corewise_openstack.guest_pinning.ledger import CellPins
 from corewise_openstack.openstack.libvirt import connected
 from corewise_openstack.openstack.libvirt_xml import Domain
-from corewise_openstack.tracking import HostedGuest
-from corewise_openstack.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise_openstack.tracking import HostedGuest, HostSettings
+from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
+from corewise_openstack.vocabulary.placement import PCPU
 
 _MIB = 1 << 20
 _NO_CPUS = CPUSet()
@@ -75,12 +78,11 @@ class LedgerChange:
 
     @property
     def fewer(self) -> int:
-        """The number of dedicated CPUs that the guest loses."""
-        counts = [
-            len(pins.cpus) + (pins.emulator is not None)
-            for pins in (each.pins for each in (self.before, self.after) if each is not None)
-        ]
-        return max(counts[0] - counts[-1], 0)
+        """The number of dedicated CPUs that the guest loses; at most what it holds as PCPU, where known."""
+        records = [each for each in (self.before, self.after) if each is not None]
+        counts = [len(each.pins.cpus) + (each.emulator is not None) for each in records]
+        had = records[0].resources.get(PCPU, counts[0])
+        return max(min(had, counts[0]) - counts[-1], 0)
 
     @property
     def message(self) -> str:
@@ -124,8 +126,8 @@ def follow(
     guests: Guests,
     domains: Iterable[Domain],
     machine: Host,
+    settings: HostSettings,
     *,
-    shared: CPUSet = _NO_CPUS,
     since: Mapping[str, float] = MappingProxyType({}),
     now: float = 0.0,
     grace: Grace = GRACE,
@@ -133,8 +135,8 @@ def follow(
 ) -> Followed:
     """Compare a ledger with all domains of its host.
 
-    ``shared``: CPUs that many guests share, so that a guest pinned to one of them does not own it. ``busy``:
-    guests that somebody is changing right now; they stay as they are.
+    A guest that is pinned to a CPU which many guests share does not own it. ``busy``: guests that somebody is
+    changing right now; they stay as they are.
     """
     found = {each.uuid: each for each in domains}
     after = dict(guests)
@@ -145,7 +147,7 @@ def follow(
     for uuid, record in guests.items():
         if record.state is GuestState.CLAIMING or record.move is not None or uuid in busy:
             continue
-        change = _compared(uuid, record, found.get(uuid), machine, shared)
+        change = _compared(uuid, record, found.get(uuid), machine, settings)
         if change is None:
             after[uuid] = replace(record, applied=True)
         elif change.kind is LedgerChangeKind.UNPINNED and not record.applied and not _pins(change.after):
@@ -158,7 +160,7 @@ def follow(
                 returned.append(change)
     moving = {record.move.guest for record in guests.values() if record.move is not None}
     for uuid in found.keys() - guests.keys() - moving:
-        seen = record_of_domain(_without(found[uuid], shared, keep=found[uuid].pins), machine)
+        seen = record_of_domain(found[uuid], machine, settings)
         entered.append(LedgerChange(uuid, LedgerChangeKind.ADOPTED, None, seen))
     entered.sort(key=lambda each: list(found).index(each.guest))
     after |= {each.guest: each.after for each in entered if each.after is not None}
@@ -166,14 +168,14 @@ def follow(
 
 
 def _compared(
-    uuid: str, record: GuestRecord, domain: Domain | None, machine: Host, shared: CPUSet
+    uuid: str, record: GuestRecord, domain: Domain | None, machine: Host, settings: HostSettings
 ) -> LedgerChange | None:
     """Return the difference between a domain and its ledger entry, if there is one."""
     if domain is None:
         return LedgerChange(uuid, LedgerChangeKind.GONE, record, None)
     wanted = _pins(record)
-    own = _without(domain, shared, keep=wanted)
-    seen = record_of_domain(own, machine, record.thread_policy)
+    own = _without(domain, settings.shared - settings.pinnable, keep=wanted)
+    seen = record_of_domain(own, machine, settings, record)
     if (wanted, record.emulator) == (own.pins, seen.emulator):
         return None
     after = replace(
@@ -199,10 +201,7 @@ def _pins(record: GuestRecord | None) -> Mapping[int, int]:
 def _without(domain: Domain, shared: CPUSet, *, keep: Collection[int]) -> Domain:
     """Return a domain without its pins to shared CPUs, apart from those of the guest CPUs to keep."""
     affinity = {vcpu: cpus for vcpu, cpus in domain.affinity.items() if vcpu in keep or not cpus <= shared}
-    emulator = domain.emulator
-    if emulator is not None and emulator <= shared:
-        emulator = None
-    return replaced(domain, affinity=MappingProxyType(affinity), emulator=emulator)
+    return replaced(domain, affinity=MappingProxyType(affinity))
 
 
 def domains_of(uri: str) -> tuple[Domain, ...]:
@@ -216,20 +215,23 @@ def domains_of(uri: str) -> tuple[Domain, ...]:
         return libvirt.domains()
 
 
-def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
+def guests_of(uri: str, machine: Host, settings: HostSettings) -> tuple[HostedGuest, ...]:
     """Return a hypervisor's guests as the host sees them; raises as ``domains_of``."""
     return tuple(
-        replaced(record_of_domain(each, machine).hosted(each.uuid), name=each.name)
+        replaced(record_of_domain(each, machine, settings).hosted(each.uuid), name=each.name)
         for each in domains_of(uri)
     )
 
 
-def record_of_domain(domain: Domain, machine: Host, threads: ThreadPolicy | None = None) -> GuestRecord:
+def record_of_domain(
+    domain: Domain, machine: Host, settings: HostSettings, known: GuestRecord | None = None
+) -> GuestRecord:
     """Return the ledger entry for a guest as its hypervisor reports it.
 
-    ``threads`` is the thread policy that the ledger knows; without it, the domain's metadata count.
+    ``known`` is the entry that the ledger has. Without a thread policy there, the domain's metadata count.
     """
     own = CPUSet.of(domain.pins.values())
+    threads = None if known is None else known.thread_policy
     policy = CPUPolicy.DEDICATED if len(domain.pins) == domain.vcpus else CPUPolicy.MIXED
     stated = domain.extra_specs.get("hw:cpu_thread_policy") or domain.image_properties.get(
         "hw_cpu_thread_policy", ""
@@ -240,8 +242,6 @@ def record_of_domain(domain: Domain, machine: Host, threads: ThreadPolicy | None
     if threads is ThreadPolicy.ISOLATE:
         siblings = (machine.topology.siblings(cpu) for cpu in own & machine.topology.cpus)
         withheld = CPUSet.of(beside for core in siblings for beside in core) - own
-    cpus = domain.emulator
-    alone = cpus is not None and len(cpus) == 1 and cpus.isdisjoint(own)
     return GuestRecord(
         state=GuestState.HELD,
         resources={},
@@ -250,10 +250,20 @@ def record_of_domain(domain: Domain, machine: Host, threads: ThreadPolicy | None
         cpu_policy=policy if own else CPUPolicy.SHARED,
         thread_policy=threads,
         cells=tuple(_cells(domain, machine)),
-        emulator=next(iter(cpus)) if cpus is not None and alone else None,
+        emulator=_emulator(domain, own, settings, known),
         withheld=tuple(withheld),
         applied=True,
     )
+
+
+def _emulator(domain: Domain, own: CPUSet, settings: HostSettings, known: GuestRecord | None) -> int | None:
+    """Return the CPU that the emulator threads of a domain own, if they do."""
+    if domain.emulator is None or len(domain.emulator) != 1 or domain.emulator <= own:
+        return None
+    cpu = next(iter(domain.emulator))
+    if known is not None and known.emulator_threads is EmulatorThreads.ISOLATE and cpu == known.emulator:
+        return cpu
+    return cpu if domain.emulator <= settings.pinnable - settings.emulator else None
 
 
 def _cells(domain: Domain, machine: Host) -> Iterable[CellPins]:

@@ -58,7 +58,8 @@ class PassExecutor(Protocol):
     def update_ledger(self, machine: Host, settings: HostSettings | None, now: float) -> LedgerState:
         """Have the ledger follow the domains, and settle what dead schedulers left.
 
-        ``settings`` is None if the host's options have errors.
+        ``settings`` is None if the host's options have errors: then the ledger stays as it is, since nothing
+        says which CPUs guests may own.
 
         Raises:
             ComputeError, OpenStackError: if a file, the ledger, libvirt or Placement cannot be used.
@@ -125,7 +126,11 @@ class HostExecutor:
         except OSError as error:
             raise FileUnusable(f"{self._folder} cannot be made: {error.strerror}") from error
         uri = self._options.libvirt
-        followed = LedgerState({}) if uri is None else self._follow(uri, machine, settings, now)
+        followed = LedgerState({})
+        if settings is None:
+            self._since = {}  # domains may come back meanwhile
+        elif uri is not None:
+            followed = self._follow(uri, machine, settings, now)
         with self._ledger.changing() as change:
             settle(change, self._offers)
         return replace(followed, guests=self._ledger.read().guests, changes=tuple(self._changes))
@@ -152,7 +157,7 @@ class HostExecutor:
                 raise FileUnusable(f"{file} cannot be written: {error.strerror}") from error
         self._written[file.name] = text
 
-    def _follow(self, uri: str, machine: Host, settings: HostSettings | None, now: float) -> LedgerState:
+    def _follow(self, uri: str, machine: Host, settings: HostSettings, now: float) -> LedgerState:
         """Have the ledger follow the domains of a libvirt."""
         options = self._options
         journal = journal_of(self._ledger.path)
@@ -161,18 +166,18 @@ class HostExecutor:
             # Connected before the lock is taken: a libvirt that hangs does not keep it from the commands.
             with connected(uri) as libvirt, self._ledger.changing() as change:
                 domains = libvirt.domains()
-                if options.apply and settings is not None:
+                if options.apply:
                     host = ComputeHost(options.name, machine, settings, self._ledger)
                     refused = self._apply(libvirt, host, change, journal, domains)
                     domains = libvirt.domains()
                 unfinished = journal.unfinished()
-                if options.beside_nova and options.config and settings is not None:
+                if options.beside_nova and options.config:
                     domains = tuple(each for each in domains if _concerns(each, settings))
                 followed = follow(
                     change.host.guests,
                     domains,
                     machine,
-                    shared=CPUSet() if settings is None else settings.shared - settings.pinnable,
+                    settings,
                     since=self._since,
                     now=now,
                     grace=options.grace,
