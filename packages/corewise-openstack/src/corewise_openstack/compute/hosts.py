@@ -381,7 +381,9 @@ def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning
     """Return the tuning of a guest on a host; a guest of its ledger has ``record.cpus`` and ``record.pins``.
 
     CPUs that float within a NUMA node of the guest share the shared CPUs of its host node. Emulator threads
-    run on a CPU of their own, or on the host's set for them, or where the guest's own CPUs are.
+    run on a CPU of their own, or on the host's set for them, or where the guest's CPUs run that are not
+    realtime: nothing else gets time on a CPU whose realtime thread is busy. If all are realtime, on all of
+    them. Source: Nova's libvirt driver.
     """
     shared = host.settings.shared
     vcpus = dict.fromkeys(range(guest.vcpus), shared)
@@ -390,12 +392,11 @@ def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning
         vcpus |= dict.fromkeys(node.cpus, near)
         vcpus |= {own: CPUSet.of((cpu,)) for own, cpu in cell.pins.items()}
     cells = {index: cell.node for index, cell in enumerate(pins.cells)}
-    return CPUTuning(vcpus, _emulator(guest, pins, host), cells, guest.realtime)
-
-
-def _emulator(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUSet:
     if pins.emulator is not None:
-        return CPUSet.of((pins.emulator,))
-    if guest.emulator is EmulatorThreads.SHARE and host.settings.emulator:
-        return host.settings.emulator
-    return pins.cpus or host.settings.shared
+        emulator = CPUSet.of((pins.emulator,))
+    elif guest.emulator is EmulatorThreads.SHARE and host.settings.emulator:
+        emulator = host.settings.emulator
+    else:
+        beside = CPUSet.of(cpu for own, cpus in vcpus.items() if own not in guest.realtime for cpu in cpus)
+        emulator = beside or pins.cpus
+    return CPUTuning(vcpus, emulator, cells, guest.realtime)
