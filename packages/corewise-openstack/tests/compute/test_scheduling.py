@@ -13,6 +13,7 @@ from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
 from corewise_openstack.compute.ledger import GuestState
+from corewise_openstack.compute.offers import LocalOffers
 from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
@@ -283,6 +284,17 @@ def test_scheduler_killed_after_claim_has_placed_its_guest(world: World) -> None
     with pytest.raises(GuestExists):
         world.scheduler().schedule(*wanted(1, request(8, DEDICATED)))
     assert world.hosts.known[SMT].guests()[guest(1)].state is GuestState.HELD
+
+
+def test_scheduler_without_placement_keeps_claims_made_there(world: World) -> None:
+    world.host(SMT)
+    died = replace(placed(world, 1, request(8, DEDICATED)).record, state=GuestState.CLAIMING)
+    with world.hosts.known[SMT].ledger.changing() as change:
+        change.write({guest(1): died})
+    offline = GuestScheduler(LocalOffers(world.hosts), world.hosts)
+    assert isinstance(offline.schedule(*wanted(2, request(8, DEDICATED))), Placed)
+    assert isinstance(offline.schedule(*wanted(3, request(1, DEDICATED))), NoValidHost)
+    assert world.hosts.known[SMT].guests()[guest(1)] == died
 
 
 def test_host_with_a_doubly_owned_cpu_takes_nothing(world: World) -> None:

@@ -283,6 +283,31 @@ def test_upgrade_is_shown_then_done_then_leaves_nothing(world: World, endpoint: 
     assert world.held("n1") == {PCPU: 8, "MEMORY_MB": 1024}
 
 
+def test_claims_in_placement_change_only_together_with_it(
+    world: World, endpoint: str, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        world.host(name)
+    hosts, placement = ["--hosts", str(world.folder)], ["--placement-url", endpoint]
+    asked = flavor(tmp_path, 4)
+    assert run("schedule", *asked, *hosts, *placement, "--guest", guest(1)).exit_code == 0
+    refused = (ExitCode.REFUSED, "PlacementNotNamed")
+    ledgers = [host.guests() for host in world.hosts.known.values()]
+    assert ended("move", guest(1), "--to", "b", *hosts) == refused
+    assert ended("evacuate", guest(1), "--to", "b", *hosts) == refused
+    assert ended("resize", guest(1), *flavor(tmp_path, 6), *hosts) == refused
+    assert ended("delete", guest(1), *hosts) == refused
+    assert [host.guests() for host in world.hosts.known.values()] == ledgers
+    assert run("move", guest(1), "--to", "b", *hosts, *placement).exit_code == 0
+    ledgers = [host.guests() for host in world.hosts.known.values()]
+    assert ended("confirm", guest(1), *hosts) == refused
+    assert ended("revert", guest(1), *hosts) == refused
+    assert [host.guests() for host in world.hosts.known.values()] == ledgers
+    assert run("confirm", guest(1), *hosts, *placement).exit_code == 0
+    assert run("delete", guest(1), *hosts, *placement).exit_code == 0
+    assert (world.held("a"), world.held("b")) == ({}, {})
+
+
 @pytest.mark.parametrize(
     ("marked", "reason"), [("2-47", "NovaGivesCPUs"), ("0-1", "ProviderOfNova"), (None, "ProviderOfNova")]
 )

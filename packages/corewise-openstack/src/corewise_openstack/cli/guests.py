@@ -40,7 +40,7 @@ from corewise_openstack.compute.errors import FileUnusable, GuestExists
 from corewise_openstack.compute.guest_files import parse_flavor, parse_image
 from corewise_openstack.compute.hosts import Hosts, tuning_of
 from corewise_openstack.compute.ledger import GuestClaim, HostDemands
-from corewise_openstack.compute.offers import LocalOffers, Offers
+from corewise_openstack.compute.offers import LocalOffers, Offers, refuse_claim_in_placement
 from corewise_openstack.compute.scheduling import HOST_TIMEOUT, GuestScheduler, pin
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
 from corewise_openstack.guest_pinning.ledger import GuestPins
@@ -306,10 +306,13 @@ def schedule_command(
 def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
     """Release everything that GUEST holds: its claim in Placement first, then its CPUs.
 
+    Name the Placement in which it was scheduled. Without one, only a guest that was scheduled without one is
+    deleted.
+
     Repeat an interrupted delete to finish it. Exit code 4 if the guest is unknown.
     """
     hosts = given.hosts()
-    host = GuestScheduler(offers_of(placement, given, hosts), hosts).delete(guest)
+    host = GuestScheduler(offers_of(placement, given, hosts, guest), hosts).delete(guest)
     click.echo(f"guest {guest} released what it held" + (f" on host {host}" if host else ""))
 
 
@@ -423,9 +426,15 @@ def _guest(guest: str | None, *, as_uuid: bool) -> str:
     return guest
 
 
-def offers_of(placement: PlacementChoice, given: GivenHosts, hosts: Hosts) -> Offers:
-    """Return the source of host offers: a Placement, or the hosts' files."""
+def offers_of(placement: PlacementChoice, given: GivenHosts, hosts: Hosts, guest: str = "") -> Offers:
+    """Return the source of host offers: a Placement, or the hosts' files.
+
+    Raises:
+        PlacementNotNamed: if the claim of ``guest`` is to change, and is in a Placement that is not given.
+    """
     if not placement.is_given:
+        if guest:
+            refuse_claim_in_placement(guest, hosts)
         return LocalOffers(hosts)
     from corewise_openstack.compute.placement import PlacementOffers  # noqa: PLC0415 - slow to import
 

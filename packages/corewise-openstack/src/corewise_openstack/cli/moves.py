@@ -181,7 +181,7 @@ def confirm_command(guest: str, given: GivenHosts, placement: PlacementChoice) -
     Run again, the command continues an interrupted confirmation. Exit code 4 if there is no move.
     """
     hosts = given.hosts()
-    move = _mover(given, placement, hosts).confirm(guest)
+    move = _mover(given, placement, hosts, guest).confirm(guest)
     output.tell(
         f"guest {guest} is on host {move.destination}; its old claim on host {move.source} is released"
     )
@@ -197,18 +197,22 @@ def revert_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
     Run again, the command continues where it was interrupted. Exit code 4 if there is no move.
     """
     hosts = given.hosts()
-    move = _mover(given, placement, hosts).revert(guest)
+    move = _mover(given, placement, hosts, guest).revert(guest)
     released = f"its new claim on host {move.destination} is released"
     click.echo(f"guest {guest} is on host {move.source} as before; {released}")
 
 
 def _mover(
-    given: GivenHosts, placement: PlacementChoice, hosts: Hosts, host_timeout: float = HOST_TIMEOUT
+    given: GivenHosts,
+    placement: PlacementChoice,
+    hosts: Hosts,
+    guest: str,
+    host_timeout: float = HOST_TIMEOUT,
 ) -> GuestMover:
     """Return a mover of guests; it changes their claims itself, even where agents have the ledgers."""
     if given.agents and not placement.is_given:
         raise click.UsageError("--agent: name the Placement of the agents, where the guest's claims change")
-    return GuestMover(offers_of(placement, given, hosts), hosts, host_timeout=host_timeout)
+    return GuestMover(offers_of(placement, given, hosts, guest), hosts, host_timeout=host_timeout)
 
 
 def _migration() -> str:
@@ -227,7 +231,7 @@ def _begin(
     given: GivenHosts, placement: PlacementChoice, host_timeout: float, form: Form, wanted: WantedMove
 ) -> None:
     hosts = given.hosts()
-    mover = _mover(given, placement, hosts, host_timeout)
+    mover = _mover(given, placement, hosts, wanted.guest, host_timeout)
     begun = mover.begin(wanted)
     if isinstance(begun, Finding):
         raise failure(begun.reason, begun.message, code=ExitCode.REFUSED)

@@ -18,6 +18,7 @@
     ├── GuestMoving          a guest is being moved, and this must wait
     ├── GuestNotMoving       there is no move to confirm or revert
     ├── MoveRefused          a step of a move would take CPUs of another guest
+    ├── PlacementNotNamed    a claim is to change in a Placement that is not named
     ├── SourceAlive          a host is not down, so no guest is evacuated from it
     ├── HostUnknown          no such host
     └── AggregateUnknown     no such host aggregate, or none with such a property
@@ -146,6 +147,12 @@ class MoveRefused(ComputeError):
     """A step of a move concerns other guests too, or takes CPUs that are not free."""
 
     reason = Reason.MOVE_REFUSED
+
+
+class PlacementNotNamed(ComputeError):
+    """A guest's claim is to change, it is in a Placement, and none is named."""
+
+    reason = Reason.PLACEMENT_NOT_NAMED
 
 
 class SourceAlive(ComputeError):

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
+from corewise.vocabulary.reasons import Reason
+from corewise_openstack.compute.errors import LedgerUnusable, PlacementNotNamed
 from corewise_openstack.compute.hosts import ComputeHost, Hosts
 from corewise_openstack.compute.ledger import GuestClaim, MoveRecord
 from corewise_openstack.tracking import Membership, PlacementQuery, RequestGroup
@@ -65,8 +68,8 @@ class Offers(Protocol):
     def refuse_guest_of_nova(self, guest: str) -> None:
         """Raise ProviderOfNova for a guest that holds something of a provider of Nova's."""
 
-    def holds(self, guest: str, provider: str) -> bool:
-        """Say whether a guest holds something of a provider."""
+    def holds(self, guest: str, provider: str) -> bool | None:
+        """Say whether a guest holds something of a provider; None if only another Placement knows."""
 
     def exists(self, guest: str) -> bool:
         """Say whether a guest holds anything."""
@@ -127,6 +130,25 @@ def _part(query: PlacementQuery, classes: set[str], *, traits: bool) -> Placemen
 _MEBI = 1 << 20
 
 
+def refuse_claim_in_placement(guest: str, hosts: Hosts) -> None:
+    """Refuse to change the claim of a guest in ledgers alone; an agent changes it in its own Placement.
+
+    Raises:
+        PlacementNotNamed: if the guest, or the migration that moves it, holds its claim in a Placement.
+    """
+    for host in hosts.known.values():
+        with suppress(LedgerUnusable):
+            guests = {} if host.agent is not None else host.guests()
+            for uuid, record in guests.items():
+                names = {uuid} if record.move is None else {uuid, record.move.guest}
+                if guest in names and record.provider:
+                    raise PlacementNotNamed(
+                        f"guest {guest} holds a claim in a Placement (provider {record.provider} of host "
+                        f"{host.name}), and the command names none",
+                        hint=Reason.PLACEMENT_NOT_NAMED.fix,
+                    )
+
+
 class LocalOffers:
     """Hosts known from files. Only their ledgers say what a guest holds."""
 
@@ -152,9 +174,9 @@ class LocalOffers:
     def refuse_guest_of_nova(self, guest: str) -> None:
         """Refuse none: the hosts' directories say where Nova runs."""
 
-    def holds(self, guest: str, provider: str) -> bool:
-        """No: only the scheduler that died knew of the claim, so it is void."""
-        return False
+    def holds(self, guest: str, provider: str) -> bool | None:
+        """Unknown for a claim in Placement; void without one: only the scheduler that died knew of it."""
+        return None if provider else False
 
     def exists(self, guest: str) -> bool:
         return False

@@ -66,24 +66,21 @@ from corewise_openstack.vocabulary.guests import GuestCPUs
 from corewise_openstack.vocabulary.placement import DISABLED_TRAIT, VCPU
 
 
-def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
+def settle(change: Change, offers: Offers) -> None:
     """Ask for every guest that is ``claiming`` whether it has been claimed: it becomes held, or is removed.
 
-    Returns whether each was claimed.
+    It stays as it is, and keeps its CPUs, if these offers cannot know.
     """
     guests = dict(change.host.guests)
-    claimed = {
-        uuid: offers.holds(uuid, guest.provider)
-        for uuid, guest in guests.items()
-        if guest.state is GuestState.CLAIMING
-    }
-    for uuid, holds in claimed.items():
+    for uuid, guest in change.host.guests.items():
+        if guest.state is not GuestState.CLAIMING:
+            continue
+        holds = offers.holds(uuid, guest.provider)
         if holds:
-            guests[uuid] = replace(guests[uuid], state=GuestState.HELD)
-        else:
+            guests[uuid] = replace(guest, state=GuestState.HELD)
+        elif holds is not None:
             del guests[uuid]
     change.write(guests)
-    return claimed
 
 
 def is_unsettled(host: ComputeHost) -> bool:

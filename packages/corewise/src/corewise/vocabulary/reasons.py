@@ -1501,6 +1501,12 @@ class Reason(StrEnum):
         "The agent of the guest's host still reports, so the guest may still run there.",
         "Move the guest with corewise compute move, or stop the host for good first.",
     )
+    PLACEMENT_NOT_NAMED = _info(
+        "PlacementNotNamed",
+        "The guest holds a claim in a Placement, and the command names none: only the ledger would change.",
+        "Name the Placement in which the guest was scheduled: --os-cloud NAME, --placement-from-config, "
+        "--placement-url URL or --placement-db FILE.",
+    )
     REBUILD_CHANGES_CLAIM = _info(
         "RebuildChangesClaim",
         "With the new image the guest would hold other CPUs or resources; a rebuild keeps what it holds.",
