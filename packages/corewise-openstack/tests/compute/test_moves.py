@@ -324,6 +324,65 @@ def test_move_refuses_disabled_silent_and_nova_hosts(stage: Stage, tmp_path: Pat
     assert refusal.reason is Reason.HOST_SILENT
 
 
+GOLD, OLD = "CUSTOM_GOLD", "CUSTOM_OLD"
+
+
+@pytest.mark.parametrize(
+    ("specs", "trait", "lacks"),
+    [
+        ({f"trait:{GOLD}": "required"}, GOLD, "lacks trait CUSTOM_GOLD, which the guest requires"),
+        ({f"trait:{OLD}": "forbidden"}, OLD, "has trait CUSTOM_OLD, which the guest forbids"),
+    ],
+)
+def test_moved_and_resized_guests_keep_their_traits(
+    world: World, specs: dict[str, str], trait: str, lacks: str
+) -> None:
+    for name in (GOLD, OLD):
+        world.client.transport.send("PUT", f"/traits/{name}")
+
+    def give(host: str, *traits: str) -> None:
+        provider = world.client.provider(world.providers[host])
+        world.client.put_traits(provider.uuid, provider.generation, provider.traits - {trait} | set(traits))
+
+    world.host("a")
+    give("a", GOLD)
+    placed = world.scheduler().schedule(*wanted(1, request(4, {**DEDICATED, **specs})))
+    assert isinstance(placed, Placed)
+    world.host("b")
+    give("b", *{OLD} & {trait})
+    stage = Stage(world, placed)
+    plain = WantedMove(GUEST, "b", MOVE, request(4, DEDICATED), "f")
+    for refusal in (
+        to_b(stage),
+        stage.mover().begin(WantedMove(GUEST, "b", MOVE, request(6, {**DEDICATED, **specs}), "larger")),
+    ):
+        assert refusal == Finding(Reason.HOST_LACKS_TRAIT, f"host b {lacks}")
+    assert stage.entries() == {"a": [GUEST], "b": []}
+    assert not isinstance(stage.mover().begin(plain), Finding)
+    stage.mover().revert(GUEST)
+    give("b", GOLD)
+    to_b(stage)
+    confirm(stage)
+    give("a", *{OLD} & {trait})
+    assert isinstance(stage.mover().begin(WantedMove(GUEST, "a", MOVE)), Finding)
+
+
+def test_legacy_host_decides_thread_policy_without_trait(world: World) -> None:
+    world.host("a", threads=1, nodes=1, cores=48)
+    isolated = request(4, {**DEDICATED, "hw:cpu_thread_policy": "isolate"})
+    placed = world.scheduler().schedule(*wanted(1, isolated))
+    assert isinstance(placed, Placed)
+    world.host("old", {})
+    world.host("b")
+    mover = Stage(world, placed).mover()
+    refusal = mover.begin(WantedMove(GUEST, "b", MOVE))
+    assert isinstance(refusal, Finding)
+    assert refusal.reason is Reason.HOST_LACKS_TRAIT
+    moved = mover.begin(WantedMove(GUEST, "old", MOVE))
+    assert not isinstance(moved, Finding)
+    assert len(moved[1].pins.withheld) == 4
+
+
 def test_guest_is_evacuated_only_from_a_down_host(stage: Stage, tmp_path: Path) -> None:
     evacuation = WantedMove(GUEST, "b", MOVE, evacuate=True)
     with pytest.raises(SourceAlive, match="never reported"):

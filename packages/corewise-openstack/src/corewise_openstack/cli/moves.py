@@ -32,7 +32,7 @@ from corewise_openstack.cli.options import (
 )
 from corewise_openstack.compute.errors import GuestUnknown
 from corewise_openstack.compute.hosts import Hosts
-from corewise_openstack.compute.ledger import NO_DEMANDS, MoveRecord
+from corewise_openstack.compute.ledger import MoveRecord
 from corewise_openstack.compute.moving import GuestMover, WantedMove
 from corewise_openstack.compute.scheduling import HOST_TIMEOUT
 
@@ -236,7 +236,7 @@ def _begin(
     if isinstance(begun, Finding):
         raise failure(begun.reason, begun.message, code=ExitCode.REFUSED)
     move, record = begun
-    if wanted.aggregates is None and record.demands != NO_DEMANDS:
+    if wanted.aggregates is None and record.demands.of_aggregates:
         zone = [f"availability zone {record.demands.zone}"] if record.demands.zone else []
         demanded = ", ".join([*zone, *(f"{key} = {value}" for key, value in record.demands.specs.items())])
         say(

@@ -77,13 +77,21 @@ class MoveRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HostDemands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The demands of a guest on the aggregates of its host, wherever it moves (:mod:`~.aggregates`).
+    """The demands of a guest on its host, wherever it moves.
 
-    ``zone``: an availability zone. ``specs``: property of an aggregate -> what its flavor wants there.
+    ``zone``: an availability zone. ``specs``: property of an aggregate -> what its flavor wants there
+    (:mod:`~.aggregates`). ``required`` and ``forbidden``: traits.
     """
 
     zone: str = ""
     specs: Mapping[str, str] = {}
+    required: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+    @property
+    def of_aggregates(self) -> bool:
+        """Whether only aggregates say which hosts suit."""
+        return bool(self.zone or self.specs)
 
 
 NO_DEMANDS: Final = HostDemands()

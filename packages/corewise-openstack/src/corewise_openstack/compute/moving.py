@@ -58,12 +58,19 @@ from corewise_openstack.compute.ledger import (
     record_of,
 )
 from corewise_openstack.compute.offers import Offers
-from corewise_openstack.compute.scheduling import HOST_TIMEOUT, UNCERTAIN, refusal_of, settle, silence
+from corewise_openstack.compute.scheduling import (
+    HOST_TIMEOUT,
+    UNCERTAIN,
+    demanding_traits,
+    refusal_of,
+    settle,
+    silence,
+)
 from corewise_openstack.guest_pinning.placement import place
 from corewise_openstack.openstack.errors import OpenStackError
 from corewise_openstack.tracking import GuestRequest
 from corewise_openstack.vocabulary.guests import GuestCPUs
-from corewise_openstack.vocabulary.placement import PCPU, VCPU, Provider
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +235,15 @@ class GuestMover:
         demands = record.demands
         if wanted.request is not None:
             demands = replace(demands, specs=dict(wanted.request.aggregate_specs))
+            demands = demanding_traits(demands, wanted.request.query)
         provider = self._provider(source, destination, wanted, demands)
         if isinstance(provider, Finding):
             return provider
         there = ledgers.destination.host.guests
         cpus = record.cpus if wanted.request is None else wanted.request.cpus
+        unsuited = _unsuited(demands, cpus, provider)
+        if unsuited:
+            return Finding(Reason.HOST_LACKS_TRAIT, f"host {destination.name} {unsuited}")
         pins = place(destination.ledger_with(there), cpus, pack=wanted.pack)
         if isinstance(pins, Finding):
             return replaced(pins, message=f"host {destination.name}: {pins.message}")
@@ -345,6 +356,20 @@ def refuse_other_changes(host: ComputeHost, before: Guests, after: Guests) -> No
         if isinstance(pinned, Finding):
             raise MoveRefused(f"guest {uuid}: {pinned.message}")
         ledger = pinned
+
+
+def _unsuited(demands: HostDemands, cpus: GuestCPUs, provider: Provider) -> str:
+    """Say which traits of a provider do not suit a guest, if any do not.
+
+    On a legacy host, as in its fallback query, the thread policy of a guest with dedicated CPUs decides
+    instead of the trait of hyperthreads.
+    """
+    decided = {HYPER_THREADING_TRAIT} if PCPU not in provider.inventories and cpus.host_cpus else set()
+    lacking = set(demands.required) - provider.traits - decided
+    unwanted = (set(demands.forbidden) & provider.traits) - decided
+    parts = [f"lacks trait {', '.join(sorted(lacking))}, which the guest requires"] if lacking else []
+    parts += [f"has trait {', '.join(sorted(unwanted))}, which the guest forbids"] if unwanted else []
+    return ", and ".join(parts)
 
 
 _ENDING = frozenset({MovePhase.CONFIRMING, MovePhase.REVERTING})

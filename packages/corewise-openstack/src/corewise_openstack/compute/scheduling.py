@@ -41,6 +41,7 @@ from corewise_openstack.compute.ledger import (
     GuestRecord,
     Guests,
     GuestState,
+    HostDemands,
     record_of,
 )
 from corewise_openstack.compute.offers import Candidate, Offers
@@ -110,6 +111,12 @@ def pin(
             claim = GuestClaim(guest, request.cpus, {"": request.query.resources}, flavor=flavor)
             change.write({**guests, guest: replace(record_of(claim, pins), state=GuestState.HELD)})
         return pins
+
+
+def demanding_traits(demands: HostDemands, query: PlacementQuery) -> HostDemands:
+    """Return a guest's demands on its host with the traits that its query demands."""
+    required, forbidden = sorted(query.required), sorted(query.forbidden)
+    return replace(demands, required=tuple(required), forbidden=tuple(forbidden))
 
 
 def refusal_of(name: str, host: ComputeHost | None, traits: AbstractSet[str]) -> Finding | None:
@@ -225,6 +232,7 @@ class GuestScheduler:
         self._read_ledgers()
         if where := self._place_of(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} is {where} already")
+        wanted = replace(wanted, demands=demanding_traits(wanted.demands, request.query))
         refusals: dict[str, _Refused] = {}
         lost: dict[str, Finding] = {}
         for found in self._rounds(request):

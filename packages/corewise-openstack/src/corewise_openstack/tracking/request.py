@@ -177,9 +177,19 @@ class PlacementQuery:
         return MappingProxyType({name: total[name] for name in sorted(total) if total[name]})
 
     @property
+    def required(self) -> frozenset[str]:
+        """The traits that any group requires."""
+        return frozenset().union(*(group.required for group in self.groups.values()))
+
+    @property
+    def forbidden(self) -> frozenset[str]:
+        """The traits that any group forbids."""
+        return frozenset().union(*(group.forbidden for group in self.groups.values()))
+
+    @property
     def traits(self) -> frozenset[str]:
         """All traits that the query names."""
-        return frozenset().union(*(group.traits for group in self.groups.values()))
+        return self.required | self.forbidden
 
     def names(self, resource_class: str) -> bool:
         """Whether some group names a class, even with the amount 0."""

@@ -1532,6 +1532,13 @@ class Reason(StrEnum):
         "The host is not in an aggregate that the guest demands: of its availability zone, or of its flavor.",
         "Choose a host of such an aggregate, or add the host to one.",
     )
+    HOST_LACKS_TRAIT = _info(
+        "HostLacksTrait",
+        "The host's provider lacks a trait that the guest's flavor or image requires, or has one that it "
+        "forbids.",
+        "Choose a host that suits; those with a trait: openstack --os-placement-api-version 1.18 resource "
+        "provider list --required TRAIT.",
+    )
     AGGREGATE_UNKNOWN = _info(
         "AggregateUnknown",
         "The file of host aggregates has none with this name, availability zone or property.",
