@@ -356,7 +356,7 @@ def test_moved_and_resized_guests_keep_their_traits(
         to_b(stage),
         stage.mover().begin(WantedMove(GUEST, "b", MOVE, request(6, {**DEDICATED, **specs}), "larger")),
     ):
-        assert refusal == Finding(Reason.HOST_LACKS_TRAIT, f"host b {lacks}")
+        assert refusal == Finding(Reason.HOST_LACKS_TRAIT, f"host b: its provider {lacks}")
     assert stage.entries() == {"a": [GUEST], "b": []}
     assert not isinstance(stage.mover().begin(plain), Finding)
     stage.mover().revert(GUEST)

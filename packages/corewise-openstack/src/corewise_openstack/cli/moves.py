@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,10 +31,12 @@ from corewise_openstack.cli.options import (
     given_hosts,
     placement_options,
 )
-from corewise_openstack.compute.errors import GuestUnknown
+from corewise_openstack.compute.errors import GuestUnknown, PlacementNotNamed
 from corewise_openstack.compute.hosts import Hosts
 from corewise_openstack.compute.ledger import MoveRecord
+from corewise_openstack.compute.moved_claims import amounts_text
 from corewise_openstack.compute.moving import GuestMover, WantedMove
+from corewise_openstack.compute.offers import Offers
 from corewise_openstack.compute.scheduling import HOST_TIMEOUT
 
 _GUEST = click.argument("guest")
@@ -149,10 +152,19 @@ def resize_command(
 @_GUEST
 @REQUEST_OPTIONS
 @given_hosts
-def rebuild_command(guest: str, flavor: Path, image: Path | None, strict: bool, given: GivenHosts) -> None:
+@placement_options
+def rebuild_command(
+    guest: str,
+    flavor: Path,
+    image: Path | None,
+    strict: bool,
+    given: GivenHosts,
+    placement: PlacementChoice,
+) -> None:
     """Check that GUEST may be rebuilt with another image: it keeps its CPUs and its claim.
 
-    Nothing is written.
+    Nothing is written. With a Placement, all allocations of GUEST count; without one, those of its host's
+    provider, which its ledger has.
 
     Exit code 6 if the flavor and the image ask for other CPUs than GUEST has.
     """
@@ -163,9 +175,18 @@ def rebuild_command(guest: str, flavor: Path, image: Path | None, strict: bool, 
     hosts.refuse_moving(guest)
     record = hosts.known[name].guests()[guest]
     queries = [each.resources for each in (request.query, request.fallback) if each is not None]
-    if record.cpus != request.cpus or record.resources not in queries:
-        message = f"guest {guest} holds {_amounts(record.resources)}, and would need {_amounts(queries[0])}"
-        if record.resources in queries:
+    held = record.resources
+    if placement.is_given:
+        held = _all_held(guest, offers_of(placement, given, hosts))
+    elif record.provider and any(held.items() < each.items() for each in queries):
+        raise PlacementNotNamed(
+            f"guest {guest} holds {amounts_text(held)} of host {name}, and would need "
+            f"{amounts_text(queries[0])}: only its Placement knows whether it has the rest elsewhere",
+            hint=Reason.PLACEMENT_NOT_NAMED.fix,
+        )
+    if record.cpus != request.cpus or held not in queries:
+        message = f"guest {guest} holds {amounts_text(held)}, and would need {amounts_text(queries[0])}"
+        if held in queries:
             message = f"guest {guest} would need other CPUs or NUMA nodes than it has"
         raise failure(Reason.REBUILD_CHANGES_CLAIM, message, code=ExitCode.REFUSED)
     output.tell(f"guest {guest} on host {name} keeps its claim, and {pins_text(record.pins)}")
@@ -263,5 +284,12 @@ def _move_document(move: MoveRecord) -> dict[str, str]:
     }
 
 
-def _amounts(resources: Mapping[str, int]) -> str:
-    return ", ".join(f"{amount} {name}" for name, amount in sorted(resources.items()))
+def _all_held(guest: str, offers: Offers) -> Mapping[str, int]:
+    """Return the total amounts that a guest holds of all providers."""
+    held = offers.held(guest)
+    if held is None:
+        raise GuestUnknown(f"Placement has no allocations of guest {guest}")
+    total: Counter[str] = Counter()
+    for amounts in held.values():
+        total.update(amounts)
+    return dict(total)

@@ -28,7 +28,7 @@ host may come back, and the guest with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from dataclasses import replace as replaced
@@ -57,7 +57,8 @@ from corewise_openstack.compute.ledger import (
     MoveRecord,
     record_of,
 )
-from corewise_openstack.compute.offers import Offers
+from corewise_openstack.compute.moved_claims import claim_there, tie_to_source, unsuited_traits
+from corewise_openstack.compute.offers import Allocations, Offers
 from corewise_openstack.compute.scheduling import (
     HOST_TIMEOUT,
     UNCERTAIN,
@@ -69,8 +70,7 @@ from corewise_openstack.compute.scheduling import (
 from corewise_openstack.guest_pinning.placement import place
 from corewise_openstack.openstack.errors import OpenStackError
 from corewise_openstack.tracking import GuestRequest
-from corewise_openstack.vocabulary.guests import GuestCPUs
-from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Provider
+from corewise_openstack.vocabulary.placement import Provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,28 +241,14 @@ class GuestMover:
             return provider
         there = ledgers.destination.host.guests
         cpus = record.cpus if wanted.request is None else wanted.request.cpus
-        unsuited = _unsuited(demands, cpus, provider)
-        if unsuited:
-            return Finding(Reason.HOST_LACKS_TRAIT, f"host {destination.name} {unsuited}")
+        after = self._after(ledgers, record, before, demands, provider, request=wanted.request)
+        if isinstance(after, Finding):
+            return replaced(after, message=f"host {destination.name}: {after.message}")
         pins = place(destination.ledger_with(there), cpus, pack=wanted.pack)
         if isinstance(pins, Finding):
             return replaced(pins, message=f"host {destination.name}: {pins.message}")
-
-        own = record.provider
-        if own not in before:
-            found = self._offers.provider(source.name)
-            own = found.uuid if found is not None else own
-        amounts = _amounts(wanted.request, cpus, before.get(own) or record.resources, provider)
-        others = {uuid: held for uuid, held in before.items() if uuid != own}
-        move = MoveRecord(
-            guest,
-            wanted.migration,
-            source.name,
-            destination.name,
-            MovePhase.CLAIMED,
-            before,
-            {**others, provider.uuid: amounts},
-        )
+        names = source.name, destination.name
+        move = MoveRecord(guest, wanted.migration, *names, MovePhase.CLAIMED, before, after)
         flavor = wanted.flavor or record.flavor
         claim = GuestClaim(move.migration, cpus, move.after, provider.uuid, flavor, demands=demands)
         made = record_of(claim, pins)
@@ -301,6 +287,32 @@ class GuestMover:
                 return Finding(Reason.HOST_OUTSIDE_AGGREGATES, message)
         refusal = refusal_of(destination.name, destination, provider.traits)
         return refusal or silence(destination, self._now(), self._host_timeout) or provider
+
+    def _after(
+        self,
+        ledgers: _Ledgers,
+        record: GuestRecord,
+        before: Allocations,
+        demands: HostDemands,
+        provider: Provider,
+        *,
+        request: GuestRequest | None,
+    ) -> Allocations | Finding:
+        """Return the allocations after the move, or a refusal because of other providers or traits."""
+        own = record.provider
+        if own not in before:
+            found = self._offers.provider(ledgers.source.host.name)
+            own = found.uuid if found is not None else own
+        others = {uuid: held for uuid, held in before.items() if uuid != own}
+        relations = self._offers.relations((own, provider.uuid, *others)) if others else {}
+        if not ledgers.in_place:
+            tie = tie_to_source(own, others, provider.uuid, relations)
+            if tie is not None:
+                return tie
+        cpus = record.cpus if request is None else request.cpus
+        kept = frozenset[str]().union(*(relations[uuid].traits for uuid in others))
+        unsuited = unsuited_traits(demands, cpus, provider, kept)
+        return unsuited or claim_there(request, cpus, before.get(own) or record.resources, others, provider)
 
     def _refuse_alive(self, source: ComputeHost) -> None:
         if silence(source, self._now(), self._host_timeout) is None:
@@ -358,20 +370,6 @@ def refuse_other_changes(host: ComputeHost, before: Guests, after: Guests) -> No
         ledger = pinned
 
 
-def _unsuited(demands: HostDemands, cpus: GuestCPUs, provider: Provider) -> str:
-    """Say which traits of a provider do not suit a guest, if any do not.
-
-    On a legacy host, as in its fallback query, the thread policy of a guest with dedicated CPUs decides
-    instead of the trait of hyperthreads.
-    """
-    decided = {HYPER_THREADING_TRAIT} if PCPU not in provider.inventories and cpus.host_cpus else set()
-    lacking = set(demands.required) - provider.traits - decided
-    unwanted = (set(demands.forbidden) & provider.traits) - decided
-    parts = [f"lacks trait {', '.join(sorted(lacking))}, which the guest requires"] if lacking else []
-    parts += [f"has trait {', '.join(sorted(unwanted))}, which the guest forbids"] if unwanted else []
-    return ", and ".join(parts)
-
-
 _ENDING = frozenset({MovePhase.CONFIRMING, MovePhase.REVERTING})
 
 
@@ -384,19 +382,3 @@ def _write_phase(ledgers: _Ledgers, move: MoveRecord, key: str, phase: MovePhase
     guests = ledgers.destination.host.guests
     announced = replace(guests[key], move=replace(move, phase=phase))
     ledgers.destination.write({**guests, key: announced})
-
-
-def _amounts(
-    request: GuestRequest | None, cpus: GuestCPUs, before: Mapping[str, int], provider: Provider
-) -> Mapping[str, int]:
-    """Return a guest's allocation on its new host: a legacy host counts its dedicated CPUs as VCPU."""
-    is_legacy = PCPU not in provider.inventories
-    if request is not None:
-        legacy = request.fallback if is_legacy else None
-        return dict((legacy or request.query).resources)
-    if not cpus.host_cpus:
-        return before
-    others = {name: amount for name, amount in before.items() if name not in {VCPU, PCPU}}
-    floating = cpus.vcpus - cpus.dedicated
-    shared = {VCPU: cpus.vcpus} if is_legacy else {VCPU: floating} if floating else {}
-    return others | shared | ({} if is_legacy else {PCPU: cpus.host_cpus})

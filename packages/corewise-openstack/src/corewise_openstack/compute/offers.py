@@ -8,7 +8,7 @@ are unknown there, and not checked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -53,6 +53,16 @@ class Stage:
     left: int
 
 
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Where a provider lies: its tree, by the root's uuid, and its aggregates; and its traits."""
+
+    name: str
+    root: str
+    aggregates: frozenset[str] = frozenset()
+    traits: frozenset[str] = frozenset()
+
+
 class Offers(Protocol):
     """Where a scheduler finds hosts, and records what its guests hold."""
 
@@ -76,6 +86,9 @@ class Offers(Protocol):
 
     def provider(self, host: str) -> Provider | None:
         """Return a host's provider; None if there is none."""
+
+    def relations(self, providers: Iterable[str]) -> Mapping[str, Relation]:
+        """Return where each of these providers lies, of those that exist."""
 
     def outside(self, host: str, member_of: Sequence[Membership]) -> Membership | None:
         """Return the first of these demands that a host does not meet."""
@@ -184,6 +197,10 @@ class LocalOffers:
     def provider(self, host: str) -> Provider | None:
         known = self._hosts.known[host]
         return Provider("", host, 0, inventories(known), known.offer.traits)
+
+    def relations(self, providers: Iterable[str]) -> Mapping[str, Relation]:
+        """Return none: offline a guest holds nothing of other providers."""
+        return {}
 
     def outside(self, host: str, member_of: Sequence[Membership]) -> Membership | None:
         return next((each for each in member_of if not each.has(host)), None)

@@ -9,7 +9,7 @@ loses a race is decided again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from corewise_openstack.actions import Reshape
@@ -17,7 +17,14 @@ from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
 from corewise_openstack.compute.errors import GuestUnknown
 from corewise_openstack.compute.ledger import GuestClaim, LedgerStore, MoveRecord
 from corewise_openstack.compute.offering import Offering, PlacementWrite, note_moves, planned, reshape_due
-from corewise_openstack.compute.offers import CPU_CLASSES, Allocations, Candidate, Stage, narrowed
+from corewise_openstack.compute.offers import (
+    CPU_CLASSES,
+    Allocations,
+    Candidate,
+    Relation,
+    Stage,
+    narrowed,
+)
 from corewise_openstack.openstack.errors import DoesNotFit
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.openstack.placement_writes import (
@@ -222,6 +229,14 @@ class PlacementOffers:
 
     def provider(self, host: str) -> Provider | None:
         return self._client.find_provider(host)
+
+    def relations(self, providers: Iterable[str]) -> Mapping[str, Relation]:
+        found = {uuid: self._client.place(uuid) for uuid in providers}
+        return {
+            uuid: Relation(place.name, place.root, place.aggregates, self._client.provider(uuid).traits)
+            for uuid, place in found.items()
+            if place is not None
+        }
 
     def outside(self, host: str, member_of: Sequence[Membership]) -> Membership | None:
         return next((each for each in member_of if not self._client.providers(host, str(each))), None)

@@ -1,7 +1,7 @@
 """The API of OpenStack Placement: one request per call, typed, and blocking.
 
-Only ``provider`` and ``use`` of :class:`PlacementClient` take several requests: they read until all parts
-have one generation. Every write names the generation that was read. A 409 is an error here;
+Only ``provider``, ``use`` and ``place`` of :class:`PlacementClient` take several requests; the first two read
+until all parts have one generation. Every write names the generation that was read. A 409 is an error here;
 :mod:`placement_writes` reads and decides again after one.
 
 A ratio is a decimal number in Placement's JSON and an exact decimal here: its digits are read and written
@@ -49,6 +49,23 @@ class ProviderName(msgspec.Struct, frozen=True):
     uuid: str
     name: str
     generation: int
+
+
+class ProviderPlace(msgspec.Struct, frozen=True):
+    """Where a provider lies: the root of its tree, and its aggregates."""
+
+    name: str
+    root: str
+    aggregates: frozenset[str]
+
+
+class _ProviderLine(msgspec.Struct):
+    name: str
+    root_provider_uuid: str
+
+
+class _AggregateList(msgspec.Struct):
+    aggregates: frozenset[str]
 
 
 class _ProviderList(msgspec.Struct):
@@ -142,6 +159,15 @@ class PlacementClient:
         """Return the provider with a name, or None."""
         named = self.providers(name)
         return self.provider(named[0].uuid) if named else None
+
+    def place(self, uuid: str) -> ProviderPlace | None:
+        """Return where a provider lies, or None if there is none."""
+        try:
+            line = self._get(_path(uuid), _ProviderLine)
+            aggregates = self._get(_path(uuid, "aggregates"), _AggregateList).aggregates
+        except PlacementNotFound:
+            return None
+        return ProviderPlace(line.name, line.root_provider_uuid, aggregates)
 
     def create_provider(self, name: str, uuid: str | None = None) -> Provider:
         """Create a provider without inventories; without a uuid, Placement makes one.

@@ -1501,6 +1501,13 @@ class Reason(StrEnum):
         "The agent of the guest's host still reports, so the guest may still run there.",
         "Move the guest with corewise compute move, or stop the host for good first.",
     )
+    GUEST_TIED_TO_PROVIDER = _info(
+        "GuestTiedToProvider",
+        "The guest holds resources of another provider than its host's, such as a device or shared storage, "
+        "and the move would need other ones.",
+        "Delete the guest and schedule it on another host: corewise compute delete GUEST, corewise compute "
+        "schedule --flavor F.",
+    )
     PLACEMENT_NOT_NAMED = _info(
         "PlacementNotNamed",
         "The guest holds a claim in a Placement, and the command names none: only the ledger would change.",
