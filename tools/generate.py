@@ -94,6 +94,7 @@ REASON_PAGES = {
         ("tracking: configuration", "tracking: what a host", "tracking: upgrade"),
     ),
     "compute": ("Reason codes: corewise compute", ("compute",)),
+    "moves": ("Reason codes: moves of guests", ("moves",)),
     "guests": ("Reason codes: flavors and images", ("tracking: from", "tracking: whether")),
 }
 

@@ -147,6 +147,7 @@ def refuse_claim_in_placement(guest: str, hosts: Hosts) -> None:
     """Refuse to change the claim of a guest in ledgers alone; an agent changes it in its own Placement.
 
     Raises:
+        NovaGivesCPUs: if nova-compute gives the CPUs of its host.
         PlacementNotNamed: if the guest, or the migration that moves it, holds its claim in a Placement.
     """
     for host in hosts.known.values():
@@ -155,6 +156,7 @@ def refuse_claim_in_placement(guest: str, hosts: Hosts) -> None:
             for uuid, record in guests.items():
                 names = {uuid} if record.move is None else {uuid, record.move.guest}
                 if guest in names and record.provider:
+                    host.refuse_cpus_of_nova()
                     raise PlacementNotNamed(
                         f"guest {guest} holds a claim in a Placement (provider {record.provider} of host "
                         f"{host.name}), and the command names none",

@@ -1395,6 +1395,53 @@ class Reason(StrEnum):
         "Look at its allocations: openstack resource provider allocation show UUID.",
     )
 
+    # moves: what keeps a guest from another host or size
+    GUEST_MOVING = _info(
+        "GuestMoving",
+        "The guest is being moved: it has a claim on two hosts, or two claims on one.",
+        "Finish it with corewise compute confirm GUEST, or undo it with corewise compute revert GUEST.",
+    )
+    GUEST_NOT_MOVING = _info(
+        "GuestNotMoving",
+        "The guest is not being moved: there is nothing to confirm or to revert.",
+        "See where it is with corewise compute status; corewise compute move GUEST --to HOST begins a move.",
+    )
+    MOVE_REFUSED = _info(
+        "MoveRefused",
+        "An agent did not record a step of a move: it concerns other guests, or CPUs that are not free.",
+        "Run the command again; if that does not help, see the ledger with corewise compute status.",
+    )
+    SOURCE_ALIVE = _info(
+        "SourceAlive",
+        "The agent of the guest's host still reports, so the guest may still run there.",
+        "Move the guest with corewise compute move, or stop the host for good first.",
+    )
+    GUEST_TIED_TO_PROVIDER = _info(
+        "GuestTiedToProvider",
+        "The guest holds resources of another provider than its host's, such as a device or shared storage, "
+        "and the move would need other ones.",
+        "Delete the guest and schedule it on another host: corewise compute delete GUEST, corewise compute "
+        "schedule --flavor F.",
+    )
+    PLACEMENT_NOT_NAMED = _info(
+        "PlacementNotNamed",
+        "The guest holds a claim in a Placement, and the command names none: only the ledger would change.",
+        "Name the Placement in which the guest was scheduled: --os-cloud NAME, --placement-from-config, "
+        "--placement-url URL or --placement-db FILE.",
+    )
+    REBUILD_CHANGES_CLAIM = _info(
+        "RebuildChangesClaim",
+        "With the new image the guest would hold other CPUs or resources; a rebuild keeps what it holds.",
+        "Resize it instead: corewise compute resize GUEST --flavor F --image I.",
+    )
+    HOST_LACKS_TRAIT = _info(
+        "HostLacksTrait",
+        "The host's provider lacks a trait that the guest's flavor or image requires, or has one that it "
+        "forbids.",
+        "Choose a host that suits; those with a trait: openstack --os-placement-api-version 1.18 resource "
+        "provider list --required TRAIT.",
+    )
+
     # compute: what the program cannot do
     FILE_UNUSABLE = _info(
         "FileUnusable",
@@ -1481,44 +1528,6 @@ class Reason(StrEnum):
         "its CPUs in the ledger.",
         "Add shared CPUs to the host, pin the guest again, or remove it.",
     )
-    GUEST_MOVING = _info(
-        "GuestMoving",
-        "The guest is being moved: it has a claim on two hosts, or two claims on one.",
-        "Finish it with corewise compute confirm GUEST, or undo it with corewise compute revert GUEST.",
-    )
-    GUEST_NOT_MOVING = _info(
-        "GuestNotMoving",
-        "The guest is not being moved: there is nothing to confirm or to revert.",
-        "See where it is with corewise compute status; corewise compute move GUEST --to HOST begins a move.",
-    )
-    MOVE_REFUSED = _info(
-        "MoveRefused",
-        "An agent did not record a step of a move: it concerns other guests, or CPUs that are not free.",
-        "Run the command again; if that does not help, see the ledger with corewise compute status.",
-    )
-    SOURCE_ALIVE = _info(
-        "SourceAlive",
-        "The agent of the guest's host still reports, so the guest may still run there.",
-        "Move the guest with corewise compute move, or stop the host for good first.",
-    )
-    GUEST_TIED_TO_PROVIDER = _info(
-        "GuestTiedToProvider",
-        "The guest holds resources of another provider than its host's, such as a device or shared storage, "
-        "and the move would need other ones.",
-        "Delete the guest and schedule it on another host: corewise compute delete GUEST, corewise compute "
-        "schedule --flavor F.",
-    )
-    PLACEMENT_NOT_NAMED = _info(
-        "PlacementNotNamed",
-        "The guest holds a claim in a Placement, and the command names none: only the ledger would change.",
-        "Name the Placement in which the guest was scheduled: --os-cloud NAME, --placement-from-config, "
-        "--placement-url URL or --placement-db FILE.",
-    )
-    REBUILD_CHANGES_CLAIM = _info(
-        "RebuildChangesClaim",
-        "With the new image the guest would hold other CPUs or resources; a rebuild keeps what it holds.",
-        "Resize it instead: corewise compute resize GUEST --flavor F --image I.",
-    )
     HOST_DISABLED = _info(
         "HostDisabled",
         "The host's provider has the trait COMPUTE_STATUS_DISABLED: its compute service is disabled in Nova.",
@@ -1538,13 +1547,6 @@ class Reason(StrEnum):
         "HostOutsideAggregates",
         "The host is not in an aggregate that the guest demands: of its availability zone, or of its flavor.",
         "Choose a host of such an aggregate, or add the host to one.",
-    )
-    HOST_LACKS_TRAIT = _info(
-        "HostLacksTrait",
-        "The host's provider lacks a trait that the guest's flavor or image requires, or has one that it "
-        "forbids.",
-        "Choose a host that suits; those with a trait: openstack --os-placement-api-version 1.18 resource "
-        "provider list --required TRAIT.",
     )
     AGGREGATE_UNKNOWN = _info(
         "AggregateUnknown",
