@@ -294,6 +294,51 @@ def test_moving_guest_is_neither_deleted_nor_moved_elsewhere(stage: Stage) -> No
     assert stage.held(GUEST) == {"b": SMALL}
 
 
+OTHERS: Mapping[str, tuple[WantedMove, WantedMove]] = {
+    "another flavor in place": (
+        WantedMove(GUEST, "a", MOVE, request(6, DEDICATED), "larger"),
+        WantedMove(GUEST, "a", guest(78), request(5, DEDICATED), "smaller"),
+    ),
+    "another name of the flavor": (
+        WantedMove(GUEST, "a", MOVE, request(6, DEDICATED), "larger"),
+        WantedMove(GUEST, "a", guest(78), request(6, DEDICATED), "other"),
+    ),
+    "other memory": (
+        WantedMove(GUEST, "b", MOVE, request(6, DEDICATED), "larger"),
+        WantedMove(GUEST, "b", guest(78), request(6, DEDICATED, ram=2048), "larger"),
+    ),
+    "another policy for its threads": (
+        WantedMove(GUEST, "b", MOVE, request(6, DEDICATED), "larger"),
+        WantedMove(
+            GUEST, "b", guest(78), request(6, DEDICATED | {"hw:cpu_thread_policy": "require"}), "larger"
+        ),
+    ),
+    "a resize after a move": (
+        WantedMove(GUEST, "b", MOVE),
+        WantedMove(GUEST, "b", guest(78), request(6, DEDICATED), "larger"),
+    ),
+    "a move after a resize": (
+        WantedMove(GUEST, "b", MOVE, request(6, DEDICATED), "larger"),
+        WantedMove(GUEST, "b", guest(78)),
+    ),
+    "a move after a resize in place": (
+        WantedMove(GUEST, "a", MOVE, request(6, DEDICATED), "larger"),
+        WantedMove(GUEST, "a", guest(78)),
+    ),
+}
+"""The unfinished move, and another one of the same guest to the same host."""
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_unfinished_move_refuses_another_size(stage: Stage, case: str) -> None:
+    first, second = OTHERS[case]
+    stage.mover().begin(first)
+    before = stage.entries(), stage.held(GUEST), stage.held(MOVE)
+    with pytest.raises(GuestMoving, match=r"is being moved from host a"):
+        stage.mover().begin(second)
+    assert (stage.entries(), stage.held(GUEST), stage.held(MOVE)) == before
+
+
 def test_a_destination_without_room_changes_nothing(stage: Stage) -> None:
     for number in range(2, 20):
         stage.world.scheduler().schedule(*wanted(number, request(4, DEDICATED)))

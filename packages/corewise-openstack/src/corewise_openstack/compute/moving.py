@@ -125,7 +125,7 @@ class GuestMover:
 
         Raises:
             GuestUnknown: if no ledger, or Placement, knows the guest.
-            GuestMoving: if it is on its way to another host, or back.
+            GuestMoving: if it is on its way to another host or size, or back.
             SourceAlive: if it is to be evacuated from a host that is not down.
             ComputeError, OpenStackError: what else prevents it; the same call finishes it.
         """
@@ -139,7 +139,7 @@ class GuestMover:
                 if isinstance(claimed, Finding):
                     return claimed
                 move = claimed
-            elif move.destination != wanted.destination or move.phase in _ENDING:
+            elif move.phase in _ENDING or not _continues(wanted, move, ledgers):
                 self._hosts.refuse_moving(wanted.guest)
             move = self._swapped(ledgers, move)
             return move, ledgers.destination.host.guests[wanted.guest]
@@ -371,6 +371,22 @@ def refuse_other_changes(host: ComputeHost, before: Guests, after: Guests) -> No
 
 
 _ENDING = frozenset({MovePhase.CONFIRMING, MovePhase.REVERTING})
+
+
+def _continues(wanted: WantedMove, move: MoveRecord, ledgers: _Ledgers) -> bool:
+    """Whether an unfinished move leads to what is wanted: the same host, CPUs, flavor and amounts."""
+    if move.destination != wanted.destination:
+        return False
+    new = ledgers.destination.host.guests[move.guest if move.phase is MovePhase.MOVED else move.migration]
+    if wanted.request is None:
+        there = ledgers.source.host.guests
+        old = there.get(move.guest) or there.get(move.migration)
+        return not ledgers.in_place and (old is None or (new.cpus, new.flavor) == (old.cpus, old.flavor))
+    elsewhere = {name for uuid, held in move.after.items() if uuid != new.provider for name in held}
+    own = {name: amount for name, amount in new.resources.items() if name not in elsewhere}
+    queries = [each.resources for each in (wanted.request.query, wanted.request.fallback) if each is not None]
+    asked = [{name: each[name] for name in each if name not in elsewhere} for each in queries]
+    return (new.cpus, new.flavor) == (wanted.request.cpus, wanted.flavor) and own in asked
 
 
 def _without(change: Change, uuid: str) -> dict[str, GuestRecord]:
