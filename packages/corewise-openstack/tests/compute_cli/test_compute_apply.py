@@ -103,6 +103,27 @@ def test_options_that_do_not_go_together_are_refused(options: list[str], message
     assert message in result.stderr
 
 
+MORE_CPUS = "the domain has 8 CPUs, but the guest was given 2"
+
+
+def test_domain_with_more_cpus_is_not_written(domains: Domains, kept: list[str]) -> None:
+    domains.define(1, {}, vcpus=8)
+    before = domains.xml(1, stored=True)
+    code, message = ends(run("apply", guest(1), *kept, "--libvirt", URI, "--write"))
+    assert (code, MORE_CPUS in message) == (ExitCode.BAD_INPUT, True)
+    assert domains.xml(1, stored=True) == before
+
+
+def test_domain_with_more_cpus_is_not_printed(kept: list[str], tmp_path: Path) -> None:
+    document = tmp_path / "d.xml"
+    document.write_text(
+        f"<domain><name>g</name><uuid>{guest(1)}</uuid><memory>1</memory><vcpu>8</vcpu></domain>"
+    )
+    code, message = ends(run("apply", guest(1), *kept, "--domain", str(document)))
+    assert (code, MORE_CPUS in message) == (ExitCode.BAD_INPUT, True)
+    assert "corewise compute resize GUEST --flavor FILE" in message
+
+
 def test_guest_without_a_domain_has_exit_code_4(domains: Domains, kept: list[str]) -> None:
     code, message = ends(run("apply", guest(1), *kept, "--libvirt", URI, "--write"))
     assert code == ExitCode.NOT_FOUND

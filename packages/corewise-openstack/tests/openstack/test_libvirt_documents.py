@@ -194,10 +194,11 @@ def test_nonsensical_guest_is_an_error_that_says_where(text: str, said: str) -> 
 
 
 def test_tuning_replaces_pins_and_nodes_and_nothing_else() -> None:
-    wanted = CPUTuning({0: CPUSet.of([4]), 1: CPUSet.of([5])}, CPUSet.of([6]), {0: 1, 1: 0})
-    text = tuned(GUEST, wanted)
+    shared = CPUSet.of([8, 9])
+    vcpus = {0: CPUSet.of([4]), 1: CPUSet.of([5]), 2: shared, 3: shared}
+    text = tuned(GUEST, CPUTuning(vcpus, CPUSet.of([6]), {0: 1, 1: 0}))
     guest = read_domain(text)
-    assert guest.pins == {0: 4, 1: 5}
+    assert guest.affinity == vcpus
     assert str(guest.emulator) == "6"
     assert [str(each.host_nodes) for each in guest.cells] == ["1", "0"]
     assert guest.extra_specs == read_domain(GUEST).extra_specs
@@ -207,7 +208,7 @@ def test_tuning_replaces_pins_and_nodes_and_nothing_else() -> None:
 
 
 def test_guest_without_own_nodes_uses_named_nodes_memory() -> None:
-    text = tuned(PLAIN.format(cpuset=""), CPUTuning({0: CPUSet.of([4])}, None, {0: 1}))
+    text = tuned(PLAIN.format(cpuset=""), CPUTuning({0: CPUSet.of([4]), 1: CPUSet.of([5])}, None, {0: 1}))
     document = ET.fromstring(text)  # noqa: S314 - our own
     memory = document.find("numatune/memory")
     assert memory is not None
@@ -216,9 +217,11 @@ def test_guest_without_own_nodes_uses_named_nodes_memory() -> None:
     assert document.find("cputune/emulatorpin") is None
 
 
-def test_cpu_the_guest_does_not_have_is_refused() -> None:
-    with pytest.raises(LibvirtXMLError, match="no CPU 4"):
-        tuned(GUEST, CPUTuning({4: CPUSet.of([2])}, None, {}))
+@pytest.mark.parametrize("cpus", [3, 5])
+def test_domain_with_other_cpus_is_refused(cpus: int) -> None:
+    vcpus = {vcpu: CPUSet.of([2 + vcpu]) for vcpu in range(cpus)}
+    with pytest.raises(LibvirtXMLError, match=f"has 4 CPUs, but the guest was given {cpus}"):
+        tuned(GUEST, CPUTuning(vcpus, None, {}))
 
 
 def test_pins_beyond_any_hosts_cpus_are_refused() -> None:
@@ -237,7 +240,7 @@ def test_a_domain_that_is_read_can_be_written() -> None:
     deep = PLAIN.format(cpuset="").replace(
         "<name>", "<metadata>" + "<a>" * 250 + "</a>" * 250 + "</metadata><name>"
     )
-    assert "<vcpupin" in tuned(deep, CPUTuning({0: CPUSet.of([1])}, None, {}))
+    assert "<vcpupin" in tuned(deep, CPUTuning({0: CPUSet.of([1]), 1: CPUSet.of([2])}, None, {}))
 
 
 XML_PIECES = st.sampled_from(
@@ -271,14 +274,14 @@ def test_any_text_is_a_document_or_an_error(text: str) -> None:
 
 def test_a_cpu_that_could_run_nowhere_is_refused() -> None:
     with pytest.raises(LibvirtXMLError, match="CPU 2 of the guest"):
-        tuned(GUEST, CPUTuning({0: CPUSet.of([2]), 2: CPUSet()}, None, {}))
+        tuned(GUEST, CPUTuning({**dict.fromkeys(range(4), CPUSet.of([2])), 2: CPUSet()}, None, {}))
 
 
 CPU_SETS = st.frozensets(st.integers(0, 300), min_size=1, max_size=8).map(CPUSet)
 
 
 @given(
-    st.dictionaries(st.integers(0, 3), CPU_SETS),
+    st.fixed_dictionaries({vcpu: CPU_SETS for vcpu in range(4)}),
     st.none() | CPU_SETS,
     st.fixed_dictionaries({0: st.integers(0, 7), 1: st.integers(0, 7)}),
 )

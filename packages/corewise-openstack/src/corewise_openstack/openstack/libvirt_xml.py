@@ -380,14 +380,17 @@ def tuned(text: str, tuning: CPUTuning) -> str:
     """Return the domain with these CPUs.
 
     Raises:
-        LibvirtXMLError: if the document is not a domain, lacks one of these guest CPUs, or leaves one of them
+        LibvirtXMLError: if the document is not a domain, has other CPUs than these, or leaves one of them
             without a host CPU.
     """
     domain = parsed_domain(text)
     vcpus = _content_number(_child(domain, "vcpu"))
-    unknown = [vcpu for vcpu in tuning.vcpus if not 0 <= vcpu < vcpus]
-    if unknown:
-        raise LibvirtXMLError(f"the guest has {vcpus} CPUs, and no CPU {unknown[0]}")
+    if sorted(tuning.vcpus) != list(range(vcpus)):
+        raise LibvirtXMLError(
+            f"the domain has {vcpus} CPUs, but the guest was given {len(tuning.vcpus)}",
+            hint="correct <vcpu> in the domain, or resize the guest: "
+            "corewise compute resize GUEST --flavor FILE",
+        )
     nowhere = [vcpu for vcpu, cpus in tuning.vcpus.items() if not cpus]
     if nowhere:
         raise LibvirtXMLError(f"CPU {nowhere[0]} of the guest would have no host CPU to run on")
