@@ -41,7 +41,7 @@ from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.errors import AgentFailed, AgentIncompatible, AgentUnreachable, AgentUntrusted
 from corewise_openstack.compute.ledger import GuestClaim, GuestRecord
 from corewise_openstack.compute.remote import RemoteAgent, TLSFiles
-from corewise_openstack.vocabulary.placement import DISK_GB, PCPU
+from corewise_openstack.vocabulary.placement import DISK_GB, PCPU, VCPU
 from placement_world import host
 
 OLD = timedelta(days=2)
@@ -305,6 +305,7 @@ FALSE: dict[str, tuple[dict[str, Any], str]] = {
     "a name": ({"guest": "web-1"}, "guest 'web-1' is not a UUID"),
     "another path": ({"guest": "../usages"}, "is not a UUID"),
     "fewer CPUs than it owns": ({"allocations": {"": {PCPU: 1}}}, "fewer CPUs than the 2"),
+    "fewer VCPUs than it owns": ({"allocations": {"": {VCPU: 1}}}, "fewer CPUs than the 2"),
     "no CPU": ({"cpus": {"vcpus": 0, "nodes": []}}, "contradict each other"),
     "CPUs without a node": ({"cpus": {"nodes": []}}, "contradict each other"),
     "negative memory": ({"cpus": {"nodes": [{"memory_mb": -1}]}}, "contradict each other"),

@@ -30,7 +30,7 @@ from corewise_openstack.compute.offers import LocalOffers
 from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
-from corewise_openstack.vocabulary.placement import PCPU
+from corewise_openstack.vocabulary.placement import PCPU, VCPU
 from placement_world import client_of_placement
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
@@ -118,6 +118,34 @@ def test_repeated_claim_gets_the_same_cpus_once(
     assert isinstance(again, Placed)
     assert first.record == again.record
     assert (held(world, "a"), a.counted(COMPUTE_CLAIMS, "repeated")) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("trait", "reason"),
+    [("COMPUTE_STATUS_DISABLED", Reason.HOST_DISABLED), ("COMPUTE_NODE", Reason.PROVIDER_OF_NOVA)],
+)
+def test_agent_refuses_what_its_provider_forbids(
+    world: World, certificates: Certificates, a: Running, trait: str, reason: Reason
+) -> None:
+    hosts = certificates.hosts(a)
+    provider = world.client.find_provider("a")
+    assert provider is not None
+    traits = provider.traits | {trait}
+    world.client.put_traits(provider.uuid, provider.generation, traits)
+    none = GuestScheduler(LocalOffers(hosts), hosts).schedule(*wanted(1, request(4, DEDICATED)))
+    assert isinstance(none, NoValidHost)
+    assert [each.reason for each in none.eliminated] == [reason]
+    assert held(world, "a") == 0
+
+
+def test_legacy_agent_takes_isolated_emulator_threads(certificates: Certificates) -> None:
+    isolated = request(4, DEDICATED | {"hw:emulator_threads_policy": "isolate"})
+    with running(certificates, agent_options(certificates, "old", {})) as old:
+        hosts = certificates.hosts(old)
+        placed = GuestScheduler(LocalOffers(hosts), hosts).schedule(*wanted(1, isolated))
+        assert isinstance(placed, Placed)
+        assert placed.record.resources[VCPU] == 4
+        assert len(placed.record.pins.held) == 5
 
 
 def test_serving_agent_that_stops_reporting_gets_no_guest(

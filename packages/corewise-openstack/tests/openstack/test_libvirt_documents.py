@@ -281,7 +281,7 @@ CPU_SETS = st.frozensets(st.integers(0, 300), min_size=1, max_size=8).map(CPUSet
 
 
 @given(
-    st.fixed_dictionaries({vcpu: CPU_SETS for vcpu in range(4)}),
+    st.fixed_dictionaries(dict.fromkeys(range(4), CPU_SETS)),
     st.none() | CPU_SETS,
     st.fixed_dictionaries({0: st.integers(0, 7), 1: st.integers(0, 7)}),
 )

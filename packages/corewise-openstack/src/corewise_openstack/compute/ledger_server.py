@@ -82,7 +82,7 @@ from corewise_openstack.compute.scheduling import is_unsettled, refusal_of, rele
 from corewise_openstack.openstack.placement_client import PlacementClient
 from corewise_openstack.openstack.placement_writes import Patience
 from corewise_openstack.tracking import HostOptions
-from corewise_openstack.vocabulary.placement import MEMORY_MB
+from corewise_openstack.vocabulary.placement import MEMORY_MB, PCPU
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -342,7 +342,7 @@ class LedgerServer:
 
     def _of_this_host(self, claim: GuestClaim, host: ComputeHost) -> GuestClaim | Finding:
         """Return a claim with this host's provider, which a scheduler without a Placement does not know."""
-        provider = next(iter(self._client.providers(host.name)), None)
+        provider = self._client.find_provider(host.name)
         if provider is None:
             return Finding(Reason.HOST_UNKNOWN, f"the Placement of its agent has no provider {host.name}")
         own, allocations = provider.uuid, dict(claim.allocations)
@@ -351,14 +351,16 @@ class LedgerServer:
         elif claim.provider != own or own not in allocations:
             message = f"its agent claims CPUs of its provider {own}, not of {claim.provider or 'none'}"
             return Finding(Reason.HOST_UNKNOWN, message)
-        for each, amounts in allocations.items():
-            if each != own and _OF_A_HOST & amounts.keys():
+        for each, of_it in allocations.items():
+            if each != own and _OF_A_HOST & of_it.keys():
                 message = f"its agent claims CPUs of its provider {own}, not of {each}"
                 return Finding(Reason.HOST_UNKNOWN, message)
-        if sum(allocations[own].get(name, 0) for name in CPU_CLASSES) < claim.cpus.host_cpus:
-            owned = claim.cpus.host_cpus
+        amounts = allocations[own]
+        # The fallback counts guest CPUs, as VCPU: the emulator's own CPU is not among them.
+        owned = claim.cpus.host_cpus if PCPU in amounts else claim.cpus.dedicated
+        if sum(amounts.get(name, 0) for name in CPU_CLASSES) < owned:
             raise _unusable(f"the claim is for fewer CPUs than the {owned} that the guest owns")
-        refusal = refusal_of(host.name, host, frozenset())
+        refusal = refusal_of(host.name, host, provider.traits)
         return refusal or msgspec.structs.replace(claim, provider=own, allocations=allocations)
 
     def _refused(self, claim: GuestClaim, refusal: Finding) -> ClaimAnswer:
