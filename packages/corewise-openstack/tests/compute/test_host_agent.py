@@ -117,6 +117,13 @@ def test_what_others_have_written_of_the_provider_stays(scene: Scene) -> None:
     assert scene.client.provider(scene.uuid).traits == {HYPER_THREADING_TRAIT, "HW_CPU_X86_AVX2"}
 
 
+def test_option_on_several_lines_reaches_schedulers(scene: Scene) -> None:
+    scene.conf.write_text("[compute]\ncpu_dedicated_set = 2-3,\n  4-16,\n\t17\ncpu_shared_set =\n  18-47\n")
+    scene.run()
+    host = hosts_in(scene.hosts).known[HOST]
+    assert (str(host.settings.dedicated), str(host.settings.shared)) == ("2-17", "18-47")
+
+
 def test_a_host_without_threads_online_loses_the_trait(scene: Scene) -> None:
     scene.configure({"cpu_dedicated_set": "2-16"})
     scene.machine(",".join(str(cpu) for cpu in range(0, 48, 2)))

@@ -126,11 +126,11 @@ def _machine(options: ComputeOptions) -> Host:
 
 
 def options_text(conf: NovaConf | None) -> str:
-    """Return the options that say what the host's CPUs are for, as nova.conf has them."""
+    """Return the options that say what the host's CPUs are for, as nova.conf has them, each on one line."""
     groups: dict[str, list[str]] = {}
     for (group, name), value in sorted((conf.values if conf else {}).items()):
         if (group, name) in _KEPT:
-            groups.setdefault(group, []).append(f"{name} = {value}\n")
+            groups.setdefault(group, []).append(f"{name} = {' '.join(value.split())}\n")
     return "".join(f"[{group}]\n{''.join(lines)}" for group, lines in groups.items())
 
 
