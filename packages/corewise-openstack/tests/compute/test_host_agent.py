@@ -20,7 +20,7 @@ from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.program import run_pass
 from corewise_openstack.compute.scheduling import GuestScheduler, pin
 from corewise_openstack.compute.verdicts import Placed
-from corewise_openstack.openstack.errors import ConflictStorm, NovaConfError, ProviderAwaited
+from corewise_openstack.openstack.errors import ConflictStorm, NovaConfError, PlacementDown, ProviderAwaited
 from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 
 
@@ -122,6 +122,42 @@ def test_option_on_several_lines_reaches_schedulers(scene: Scene) -> None:
     scene.run()
     host = hosts_in(scene.hosts).known[HOST]
     assert (str(host.settings.dedicated), str(host.settings.shared)) == ("2-17", "18-47")
+
+
+RESERVING = {"vcpu_pin_set": "2-15", "reserved_host_cpus": "2"}
+
+
+def reserved(scene: Scene) -> int:
+    return scene.client.provider(scene.uuid).inventories[VCPU].reserved
+
+
+def test_upgrade_frees_cpus_reserved_by_the_option(scene: Scene) -> None:
+    scene.configure(RESERVING)
+    scene.run()
+    assert reserved(scene) == 2
+    scene.configure({"cpu_shared_set": "2-15"})
+    scene.transport.fault = down
+    with pytest.raises(PlacementDown):
+        scene.run()
+    scene.transport.fault = None
+    scene.run()
+    assert (scene.totals(), reserved(scene)) == ({VCPU: 14}, 0)
+    provider = scene.client.provider(scene.uuid)
+    by_hand = {VCPU: replace(provider.inventories[VCPU], reserved=3)}
+    scene.client.put_inventories(provider.uuid, provider.generation, by_hand)
+    for _ in range(2):
+        scene.run()
+    assert reserved(scene) == 3
+
+
+@pytest.mark.parametrize("ignored", [{}, {"reserved_host_cpus": "2"}])
+def test_upgrade_of_all_cpus_frees_reserved_ones(scene: Scene, ignored: dict[str, str]) -> None:
+    scene.configure({"reserved_host_cpus": "2"})
+    scene.run()
+    scene.configure({"cpu_shared_set": "0-47", **ignored})
+    for _ in range(2):
+        scene.run()
+    assert (scene.totals(), reserved(scene)) == ({VCPU: 48}, 0)
 
 
 def test_a_host_without_threads_online_loses_the_trait(scene: Scene) -> None:

@@ -110,6 +110,15 @@ def test_amount_reserved_in_placement_stays_with_its_total() -> None:
     assert offered(D | S, provider=legacy).inventories["VCPU"].reserved == 0
 
 
+def test_amount_reserved_by_the_option_goes_with_it() -> None:
+    settings = check_options(HostOptions(**S), facts()).settings
+    assert settings is not None
+    provider = replace(NEW, inventories={"VCPU": vcpu(30, reserved=2)})
+    for by_option, reserved in ((True, 0), (False, 2)):
+        found = offer(settings, facts(), provider, reserved_by_option=by_option)
+        assert found.inventories == {"VCPU": vcpu(30, reserved=reserved)}
+
+
 @pytest.mark.parametrize(
     ("threads", "traits"), [(1, set()), (2, {"HW_CPU_HYPERTHREADING"}), (4, {"HW_CPU_HYPERTHREADING"})]
 )

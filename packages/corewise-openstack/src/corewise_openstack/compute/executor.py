@@ -18,7 +18,7 @@ from corewise.topology import CPUSet, Host
 from corewise_openstack.compute.adoption import LedgerChange, LedgerChangeKind, follow
 from corewise_openstack.compute.applying import ApplyJournal, apply_locked, journal_of
 from corewise_openstack.compute.errors import FileUnusable
-from corewise_openstack.compute.hosts import LEDGER, REPORTED, ComputeHost
+from corewise_openstack.compute.hosts import LEDGER, OPTIONS, REPORTED, ComputeHost
 from corewise_openstack.compute.ledger import Change, Guests, GuestState, LedgerFile, put
 from corewise_openstack.compute.offering import DryReporter, Offering, PlacementWrite
 from corewise_openstack.compute.options import ComputeOptions
@@ -136,9 +136,13 @@ class HostExecutor:
         return replace(followed, guests=self._ledger.read().guests, changes=tuple(self._changes))
 
     def carry_out(self, files: Mapping[str, str | None], offering: Offering) -> Sequence[PlacementWrite]:
-        for name, text in files.items():
-            self._keep(self._folder / name, text)
+        # Until Placement has the change, the options of before say where its reserved VCPU comes from.
+        late = [OPTIONS] if offering.reserved_by_option else []
+        for name in (each for each in files if each not in late):
+            self._keep(self._folder / name, files[name])
         writes = self._reporter.report(offering)
+        for name in late:
+            self._keep(self._folder / name, files[name])
         self._changes.clear()
         reported = self._folder / REPORTED
         try:  # schedulers send no guest to a host that is silent

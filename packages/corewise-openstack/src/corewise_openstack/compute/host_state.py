@@ -29,6 +29,7 @@ from corewise_openstack.compute.hosts import (
     OptionsUnusable,
     conflicts_of,
     nova_cpus_in,
+    options_in,
     read_machine_file,
 )
 from corewise_openstack.compute.offering import Offering
@@ -106,7 +107,8 @@ def read_state(options: ComputeOptions, executor: PassExecutor, now: float = 0.0
     if not options.checks_only:
         refuse_cpus_of_nova(options.name, checked.settings, nova_cpus)
     others = _standalone(machine, conf, options.disk_gb) if options.standalone else {}
-    offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))
+    by_option = not checked.settings.legacy and _has_reserved(options, facts)
+    offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others), by_option)
     document = msgspec.json.format(msgspec.json.encode(machine_document(machine)), indent=1).decode()
     files = {
         MARK: None if nova_cpus is None else f"{nova_cpus}\n",
@@ -114,6 +116,18 @@ def read_state(options: ComputeOptions, executor: PassExecutor, now: float = 0.0
         OPTIONS: options_text(conf),
     }
     return HostState(offering, checked.warnings, files, ledger, conflicts_of(ledger.guests))
+
+
+def _has_reserved(options: ComputeOptions, facts: HostFacts) -> bool:
+    """Whether ``reserved_host_cpus`` counted in the options that Placement was last told."""
+    if options.state_dir is None:
+        return False
+    try:
+        before = options_in(options.state_dir / OPTIONS)
+    except FileUnusable:
+        return False  # this pass replaces the file
+    settings = check_options(before, facts, compat=options.compat).settings
+    return settings is not None and settings.reserved > 0
 
 
 def _machine(options: ComputeOptions) -> Host:

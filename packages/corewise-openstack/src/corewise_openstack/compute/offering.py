@@ -48,17 +48,23 @@ class ReshapeImpossible(ComputeError):  # noqa: N818 - named after what it is
 
 @dataclass(frozen=True)
 class Offering:
-    """A host as Placement should have it. ``others``: inventories besides those of CPUs."""
+    """A host as Placement should have it. ``others``: inventories besides those of CPUs.
+
+    ``reserved_by_option``: ``reserved_host_cpus`` counted in the last pass, so the VCPU that its provider has
+    reserved comes from there.
+    """
 
     name: str
     machine: Host
     settings: HostSettings
     guests: tuple[HostedGuest, ...] = ()
     others: Mapping[str, Inventory] = field(default_factory=lambda: MappingProxyType({}))
+    reserved_by_option: bool = False
 
     def offer(self, provider: Provider) -> HostOffer:
         """Return its inventories, given its provider in Placement."""
-        offered = offer(self.settings, HostFacts.of(self.machine), provider)
+        facts = HostFacts.of(self.machine)
+        offered = offer(self.settings, facts, provider, reserved_by_option=self.reserved_by_option)
         return replace(offered, inventories=MappingProxyType({**offered.inventories, **self.others}))
 
 

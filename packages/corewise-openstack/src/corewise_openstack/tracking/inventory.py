@@ -4,7 +4,8 @@ Of a class with n CPUs: total n, min_unit 1, max_unit n, step_size 1; a class wi
 since Placement refuses a total of 0. ``cpu_allocation_ratio`` applies to VCPU only; a dedicated CPU is
 offered once. Without the option a provider keeps the ratio that it has, and a new one begins with
 ``initial_cpu_allocation_ratio``. With one of the new options, a reserved amount that somebody has set through
-Placement stays as long as the total does; the legacy ones state it themselves.
+Placement stays as long as the total does; the legacy ones state it themselves, and what they stated goes with
+them.
 
 Other classes and traits of the provider are other people's, and stay.
 """
@@ -46,21 +47,33 @@ class HostOffer:
         return (provider.traits - {HYPER_THREADING_TRAIT}) | self.traits
 
 
-def offer(settings: HostSettings, facts: HostFacts, provider: Provider | None = None) -> HostOffer:
-    """Return the host's offer; ``provider`` is what Placement has of it so far, None of a new host."""
+def offer(
+    settings: HostSettings,
+    facts: HostFacts,
+    provider: Provider | None = None,
+    *,
+    reserved_by_option: bool = False,
+) -> HostOffer:
+    """Return the host's offer; ``provider`` is what Placement has of it so far, None of a new host.
+
+    ``reserved_by_option``: the VCPU that the provider has reserved comes from ``reserved_host_cpus``.
+    """
     current: Mapping[str, Inventory] = provider.inventories if provider else {}
     offered: dict[str, Inventory] = {}
     for name, cpus in ((VCPU, settings.shared), (PCPU, settings.dedicated)):
         if cpus:
-            offered[name] = _inventory(name, len(cpus), settings, current.get(name))
+            keeps = name == PCPU or not reserved_by_option
+            offered[name] = _inventory(name, len(cpus), settings, current.get(name), keeps_reserved=keeps)
     return HostOffer(MappingProxyType(offered), facts.hyper_threading)
 
 
-def _inventory(name: str, total: int, settings: HostSettings, current: Inventory | None) -> Inventory:
+def _inventory(
+    name: str, total: int, settings: HostSettings, current: Inventory | None, *, keeps_reserved: bool
+) -> Inventory:
     ratio, reserved = _ONCE, 0
     if name == VCPU and settings.legacy:
         reserved = settings.reserved
-    elif current is not None and current.total == total:
+    elif keeps_reserved and current is not None and current.total == total:
         reserved = current.reserved
     if name == VCPU:
         kept = settings.initial_ratio if current is None else current.allocation_ratio
