@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
 
-from compute.compute_world import World, guest, request, wanted
+from compute.compute_world import IMPATIENT, World, guest, request, wanted
 from corewise.topology import CPUSet
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
 from corewise_openstack.compute.ledger import GuestState
@@ -17,8 +19,8 @@ from corewise_openstack.compute.offers import LocalOffers
 from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.scheduling import GuestScheduler
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
-from corewise_openstack.tracking import Compat, GuestRequest
-from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
+from corewise_openstack.tracking import Compat, GuestRequest, Membership
+from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory
 
 Examples = Mapping[str, Mapping[str, str]]
 SMT, NO_SMT = "smt", "no-smt"
@@ -125,6 +127,77 @@ def test_a_guest_is_placed_once(world: World) -> None:
         change.write({})
     with pytest.raises(GuestExists, match="is in Placement, and in no ledger that can be read here, already"):
         world.scheduler().schedule(*wanted(1, request(2)))
+
+
+def child(world: World, name: str, **amounts: int) -> str:
+    """Give a host a child provider."""
+    made = world.client.transport.send(
+        "POST",
+        "/resource_providers",
+        json.dumps({"name": f"{name}_child", "parent_provider_uuid": world.providers[name]}).encode(),
+    )
+    uuid = str(json.loads(made)["uuid"])
+    inventories = {each: Inventory(total=amount, max_unit=amount) for each, amount in amounts.items()}
+    world.client.put_inventories(uuid, 0, inventories)
+    return uuid
+
+
+def in_aggregate(world: World, uuid: str, traits: frozenset[str] = frozenset(), **amounts: int) -> None:
+    """Put a provider into the aggregate, with more traits and amounts."""
+    provider = world.client.provider(uuid)
+    inventories = {each: Inventory(total=amount, max_unit=amount) for each, amount in amounts.items()}
+    generation = world.client.put_inventories(
+        uuid, provider.generation, {**provider.inventories, **inventories}
+    )
+    generation = world.client.put_traits(uuid, generation, provider.traits | traits)
+    body = {"aggregates": [AGGREGATE], "resource_provider_generation": generation}
+    world.client.transport.send("PUT", f"/resource_providers/{uuid}/aggregates", json.dumps(body).encode())
+
+
+AGGREGATE = guest(500)
+
+
+def test_only_hosts_are_counted_as_hosts(world: World) -> None:
+    world.host(SMT)
+    child(world, SMT, VGPU=4)
+    shared = world.client.create_provider("shared-disk").uuid
+    in_aggregate(world, shared, frozenset({"MISC_SHARES_VIA_AGGREGATE"}), DISK_GB=100)
+    in_aggregate(world, world.providers[SMT])
+    offers = PlacementOffers(world.client, patience=IMPATIENT)
+    gpu = request(2, {**DEDICATED, "resources:VGPU": "1", "resources:DISK_GB": "5"})
+    hosts, stages = offers.stages(gpu.query)
+    assert (hosts, [each.left for each in stages]) == (1, [1, 1, 1])
+    assert refused(world, 1, request(10, {**DEDICATED, "hw:numa_nodes": "1"}, ram=40000)).message == (
+        "the only host cannot take the guest: 1 eliminated by memory of a NUMA node (NUMAMemoryInsufficient)"
+    )
+
+
+GROUPED = {"resources1:PCPU": "2"}
+IN_AGGREGATE = (Membership("aggregate rack", (AGGREGATE,)),)
+
+
+@pytest.mark.parametrize(
+    ("specs", "members", "counted"),
+    [
+        ({**GROUPED, "trait:HW_CPU_X86_AVX2": "required"}, (), "1 eliminated by trait HW_CPU_X86_AVX2"),
+        (GROUPED, IN_AGGREGATE, "1 eliminated by aggregate rack"),
+        ({"resources1:PCPU": "2", "resources:VGPU": "1"}, IN_AGGREGATE, "1 eliminated by VGPU"),
+    ],
+)
+def test_counts_include_queries_with_cpus_in_a_group(
+    world: World, specs: dict[str, str], members: tuple[Membership, ...], counted: str
+) -> None:
+    world.host(SMT)
+    asked = request(2, specs).within(members)
+    assert isinstance(asked, GuestRequest)
+    assert counted in refused(world, 1, asked).message
+
+
+def test_aggregates_need_a_resource_beside_the_groups() -> None:
+    refusal = request(2, GROUPED, ram=0).within(IN_AGGREGATE)
+    assert isinstance(refusal, Finding)
+    assert refusal.reason is Reason.GROUP_WITHOUT_RESOURCES
+    assert "the unnamed group has aggregate rack and no resources" in refusal.message
 
 
 def test_the_counts_say_at_which_demand_hosts_fell(world: World) -> None:

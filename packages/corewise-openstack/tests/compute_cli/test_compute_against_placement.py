@@ -82,6 +82,9 @@ def test_a_guest_goes_through_all_commands(world: World, endpoint: str, tmp_path
     assert told["resource_provider_generation"] == 2
     assert set(told["inventories"]) == {"PCPU", "VCPU", "MEMORY_MB"}
     asked = json.loads(run("request", *flavor(tmp_path, 4), *placement, "-o", "json").stdout)
+    child = {"name": "n1_gpu", "parent_provider_uuid": world.client.providers("n1")[0].uuid}
+    world.client.transport.send("POST", "/resource_providers", json.dumps(child).encode())
+    asked = json.loads(run("request", *flavor(tmp_path, 4), *placement, "-o", "json").stdout)
     assert asked["hostsFound"] == {"query": 1}
     hosts = ["--hosts", str(world.folder)]
     placed = run("schedule", *flavor(tmp_path, 4), *hosts, *placement, "--guest", guest(1), "-o", "json")

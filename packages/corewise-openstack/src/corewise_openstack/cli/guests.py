@@ -278,7 +278,10 @@ def schedule_command(
         if not placement.is_given:
             raise click.UsageError("only a Placement knows aggregates: name one, or add --aggregates FILE")
         known = tuple(Aggregate(each, each) for each in {*named, *excluded} if _checked_uuid(each))
-    request = request.within(tuple(memberships(demands, known or (), named, excluded)))
+    within = request.within(tuple(memberships(demands, known or (), named, excluded)))
+    if isinstance(within, Finding):
+        raise failure(within.reason, within.message)
+    request = within
     hosts = given.hosts()
     name = _guest(guest, as_uuid=placement.is_given or bool(given.agents))
     wanted = GuestClaim(name, request.cpus, {}, "", read.name, pack, demands, project, user)
@@ -356,9 +359,9 @@ def guest_request(
 
 def _found(client: PlacementClient, request: GuestRequest) -> dict[str, int]:
     """Return the number of hosts that each query finds; send the fallback only if the rules say so."""
-    found = {"query": len(client.candidates(str(request.query)).providers)}
+    found = {"query": len(client.candidates(str(request.query)).hosts)}
     if request.fallback is not None and (request.fallback_always or not found["query"]):
-        found["fallbackQuery"] = len(client.candidates(str(request.fallback)).providers)
+        found["fallbackQuery"] = len(client.candidates(str(request.fallback)).hosts)
     return found
 
 

@@ -106,30 +106,36 @@ class Offers(Protocol):
         """Return the number of hosts, and the number that each part of the query leaves."""
 
 
+_NO_GROUP = RequestGroup()
+
+
 def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
     """Yield ever larger parts of a query: the CPUs, then aggregates, traits, memory, then the rest.
 
-    Each comes with what it adds, in words. Parts are asked without a limit: they are counted.
+    Each comes with what it adds, in words. Parts are asked without a limit: they are counted. Placement takes
+    the aggregates and traits of a group only with resources: if the unnamed group has no CPUs, its other
+    amounts come first.
     """
     resources = set(query.resources)
     cpus = resources & CPU_CLASSES
-    yield ", ".join(sorted(cpus)), _part(replace(query, member_of=()), cpus, traits=False)
-    for index, membership in enumerate(query.member_of):
-        within = replace(query, member_of=query.member_of[: index + 1])
-        yield membership.demand, _part(within, cpus, traits=False)
-    asked = cpus
+    demands = [(each.demand, set[str](), 1, False) for each in query.member_of]
     if query.traits:
         groups = query.groups.values()
         required = sorted({trait for group in groups for trait in group.required})
         forbidden = sorted({f"!{trait}" for group in groups for trait in group.forbidden})
-        yield "trait " + ", ".join(required + forbidden), _part(query, asked, traits=True)
-    for more in ({MEMORY_MB} & resources, resources - cpus - {MEMORY_MB}):
-        if more:
-            asked = asked | more
-            yield ", ".join(sorted(more)), _part(query, asked, traits=True)
+        demands.append(("trait " + ", ".join(required + forbidden), set(), 0, True))
+    others = ({MEMORY_MB} & resources, resources - cpus - {MEMORY_MB})
+    amounts = [(", ".join(sorted(more)), more, 0, False) for more in others if more]
+    has_cpus = CPU_CLASSES & query.groups.get("", _NO_GROUP).resources.keys()
+    asked, members, with_traits = cpus, 0, False
+    yield ", ".join(sorted(cpus)), _part(query, cpus, 0, traits=False)
+    for demand, more, member, of_traits in [*demands, *amounts] if has_cpus else [*amounts, *demands]:
+        asked, members, with_traits = asked | more, members + member, with_traits or of_traits
+        yield demand, _part(query, asked, members, traits=with_traits)
 
 
-def _part(query: PlacementQuery, classes: set[str], *, traits: bool) -> PlacementQuery:
+def _part(query: PlacementQuery, classes: set[str], members: int, *, traits: bool) -> PlacementQuery:
+    """Return the query for some classes within its first aggregates."""
     groups: dict[str, RequestGroup] = {}
     for suffix, group in query.groups.items():
         resources = {name: amount for name, amount in group.resources.items() if name in classes}
@@ -137,7 +143,7 @@ def _part(query: PlacementQuery, classes: set[str], *, traits: bool) -> Placemen
             continue
         part = RequestGroup(resources, group.required, group.forbidden) if traits else RequestGroup(resources)
         groups[suffix] = part
-    return replace(query, groups=MappingProxyType(groups), limit=None)
+    return replace(query, groups=MappingProxyType(groups), limit=None, member_of=query.member_of[:members])
 
 
 _MEBI = 1 << 20

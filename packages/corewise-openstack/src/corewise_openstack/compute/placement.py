@@ -273,8 +273,8 @@ class PlacementOffers:
     def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
         left: list[Stage] = []
         for demand, part in narrowed(query):
-            hosts = len(self._client.candidates(str(part)).providers)
+            hosts = len(self._client.candidates(str(part)).hosts)
             left.append(Stage(demand, hosts))
             if not hosts:
                 break
-        return len(self._client.providers()), left
+        return len(self._client.hosts()), left

@@ -24,6 +24,7 @@ from corewise_openstack.actions import Reshape
 from corewise_openstack.openstack.errors import ConflictStorm, PlacementNotFound, UnexpectedAnswer
 from corewise_openstack.openstack.placement_http import PlacementTransport
 from corewise_openstack.vocabulary.placement import (
+    SHARING_TRAIT,
     Candidates,
     Consumer,
     Inventory,
@@ -49,6 +50,7 @@ class ProviderName(msgspec.Struct, frozen=True):
     uuid: str
     name: str
     generation: int
+    parent_provider_uuid: str | None = None
 
 
 class ProviderPlace(msgspec.Struct, frozen=True):
@@ -154,6 +156,11 @@ class PlacementClient:
             return Provider(line.uuid, line.name, line.generation, _inventories(offered), traits.traits)
 
         return _consistent(uuid, read)
+
+    def hosts(self) -> tuple[ProviderName, ...]:
+        """Return the providers that may be hosts: neither children of others, nor shared by hosts."""
+        listed = self._get(f"/resource_providers?required=!{SHARING_TRAIT}", _ProviderList).resource_providers
+        return tuple(each for each in listed if each.parent_provider_uuid is None)
 
     def find_provider(self, name: str) -> Provider | None:
         """Return the provider with a name, or None."""

@@ -217,8 +217,12 @@ class GuestRequest:
     warnings: tuple[Finding, ...] = ()
     aggregate_specs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def within(self, member_of: tuple[Membership, ...]) -> GuestRequest:
-        """Return the request restricted to hosts in, or not in, some aggregates."""
+    def within(self, member_of: tuple[Membership, ...]) -> GuestRequest | Finding:
+        """Return the request restricted to hosts in, or not in, some aggregates; or why there is none."""
+        if member_of and UNNAMED not in self.query.groups:
+            demand = member_of[0].demand
+            message = f"the unnamed group has {demand} and no resources: all are in numbered or named groups"
+            return Finding(Reason.GROUP_WITHOUT_RESOURCES, message)
         fallback = None if self.fallback is None else replace(self.fallback, member_of=member_of)
         return replace(self, query=replace(self.query, member_of=member_of), fallback=fallback)
 

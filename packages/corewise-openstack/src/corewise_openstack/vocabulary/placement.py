@@ -23,6 +23,8 @@ DISK_GB = "DISK_GB"
 HYPER_THREADING_TRAIT = "HW_CPU_HYPERTHREADING"
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 """Nova gives it to the provider of a host whose compute service is disabled."""
+SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
+"""Of a provider whose resources the hosts of its aggregates share, such as a pool of disk."""
 NOVA_TRAITS = frozenset({"COMPUTE_NODE", "OWNER_NOVA"})
 """nova-compute gives them to its provider: the first since Ussuri (2020), the second since release 34."""
 INSTANCE = "INSTANCE"
@@ -110,3 +112,11 @@ class Candidates:
 
     candidates: tuple[Mapping[str, Mapping[str, int]], ...]
     providers: Mapping[str, ProviderSummary]
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The providers that give the CPUs: others give disk, or are children of hosts."""
+        cpus = {VCPU, PCPU}
+        return frozenset(
+            uuid for each in self.candidates for uuid, amounts in each.items() if cpus & amounts.keys()
+        )

@@ -1331,7 +1331,7 @@ class Reason(StrEnum):
     )
     GROUP_WITHOUT_RESOURCES = _info(
         "GroupWithoutResources",
-        "A group names traits and no resources; Placement refuses such a query.",
+        "A group names traits or aggregates, and no resources; Placement refuses such a query.",
         "Add resources to the group, or move its traits to another one.",
     )
     GUEST_NUMA_INVALID = _info(
