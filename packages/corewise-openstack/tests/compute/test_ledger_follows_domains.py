@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import pytest
 
 from compute.agent_scene import HOST, Scene, run_for
@@ -334,6 +335,21 @@ def test_unpinnable_domain_keeps_no_other_from_being_pinned(scene: Scene, domain
     assert [(each.kind, each.guest) for each in state.changes] == [("applied", guest(1))]
     assert list(state.ledger.refused) == [guest(2)]
     assert f"GuestUnapplied: the domain of guest {guest(2)} cannot be written" in "".join(state.warning_lines)
+
+
+def test_guest_on_missing_numa_node_stops_no_pass(scene: Scene, domains: Domains) -> None:
+    scene.configure(SMALL)
+    owner = Owner(scene, apply=True)
+    owner.look(0.0)
+    owner.place()
+    domains.define(1, {})
+    with LedgerFile(scene.state / "ledger.json", HOST).changing() as change:
+        record = change.host.guests[guest(1)]
+        cells = tuple(msgspec.structs.replace(cell, node=7) for cell in record.cells)
+        change.write({guest(1): msgspec.structs.replace(record, cells=cells)})
+    state = owner.agent.once(60.0).state
+    why = f"the domain of guest {guest(1)} cannot be written: host {HOST} has no NUMA node 7"
+    assert why in "".join(state.warning_lines)
 
 
 def test_running_agent_logs_returned_cpus_and_sharers(

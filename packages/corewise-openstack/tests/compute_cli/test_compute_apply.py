@@ -124,6 +124,21 @@ def test_domain_with_more_cpus_is_not_printed(kept: list[str], tmp_path: Path) -
     assert "corewise compute resize GUEST --flavor FILE" in message
 
 
+def test_guest_on_a_missing_numa_node_is_named(kept: list[str], tmp_path: Path) -> None:
+    one, two = (json.dumps(machine(cores=8, threads=1, nodes=nodes)) for nodes in (1, 2))
+    (tmp_path / "T.json").write_text(two.replace('"numaNode": 0', '"numaNode": 3'))
+    run("schedule", "--flavor", str(tmp_path / "F.json"), *kept, "--guest", guest(3))
+    (tmp_path / "T.json").write_text(one)
+    document = tmp_path / "d.xml"
+    document.write_text(
+        f"<domain><name>g</name><uuid>{guest(3)}</uuid><memory>1</memory><vcpu>2</vcpu></domain>"
+    )
+    code, message = ends(run("apply", guest(3), *kept, "--domain", str(document)))
+    assert code == ExitCode.REFUSED
+    assert message.startswith("GuestUnapplied: host n1 has no NUMA node ")
+    assert "corewise compute move GUEST --to HOST" in message
+
+
 def test_guest_without_a_domain_has_exit_code_4(domains: Domains, kept: list[str]) -> None:
     code, message = ends(run("apply", guest(1), *kept, "--libvirt", URI, "--write"))
     assert code == ExitCode.NOT_FOUND

@@ -598,6 +598,14 @@ def test_reshape_warns_of_guests_pinned_outside_dedicated_set(files: Files) -> N
         ("{", "{}", "is not a provider as Placement describes it"),
         ('{"inventories": {"VCPU": {"total": -1}}}', "{}", "$.inventories[...].total"),
         ('{"inventories": {"VCPU": {"totle": 1}}}', "{}", "totle"),
+        *(
+            (
+                f'{{"inventories": {{"VCPU": {{"total": 1, "allocation_ratio": "{ratio}"}}}}}}',
+                "{}",
+                f"the allocation_ratio of VCPU is {ratio}, not a number from 0 up",
+            )
+            for ratio in ("sNaN", "NaN", "Infinity", "-1", "1E+5000")
+        ),
         ('{"inventories": {}}', '{"a": {"pinnedCPUs": "2-"}}', "does not describe guests: '2-' is not a CPU"),
         ('{"inventories": {}}', '{"a": {"threadPolicy": "alone"}}', "Invalid enum value 'alone'"),
     ],

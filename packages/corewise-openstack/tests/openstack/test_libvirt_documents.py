@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from corewise.quantities import Bytes
 from corewise.topology import LARGEST_CPU, CPUSet, LastLevelCache, NumaMemory
 from corewise_openstack.openstack.errors import LibvirtXMLError
+from corewise_openstack.openstack.libvirt import Libvirt
 from corewise_openstack.openstack.libvirt_xml import CPUTuning, read_domain, read_host, tuned
 
 GIB = 2**30
@@ -205,6 +206,42 @@ def test_tuning_replaces_pins_and_nodes_and_nothing_else() -> None:
     document = ET.fromstring(text)  # noqa: S314 - our own
     assert document.findtext("cputune/shares") == "4096"
     assert document.findtext("devices/emulator") == "/usr/bin/qemu-system-x86_64"
+
+
+def test_numa_cell_of_memory_alone_is_read() -> None:
+    cell = "<cell id='2' memory='512' unit='MiB'/></numa>"
+    guest = read_domain(GUEST.replace("</numa>", cell))
+    assert len(guest.cells) == 3
+    assert (guest.cells[2].vcpus, guest.cells[2].memory) == (CPUSet(), 512 << 20)
+
+
+class Listed:
+    """A domain as libvirt's Python package lists it."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+
+    def name(self) -> str:
+        return self._name
+
+    def XMLDesc(self) -> str:  # noqa: N802 - libvirt names it so
+        return self._text
+
+
+class Connection:
+    """A connection with these domains."""
+
+    def __init__(self, *domains: Listed) -> None:
+        self._domains = domains
+
+    def listAllDomains(self) -> Sequence[Listed]:  # noqa: N802 - libvirt names it so
+        return self._domains
+
+
+def test_unreadable_domain_is_named() -> None:
+    connection = Connection(Listed("good", GUEST), Listed("web-7", GUEST.replace(">4</vcpu>", ">x</vcpu>")))
+    with pytest.raises(LibvirtXMLError, match="domain web-7: <vcpu> is 'x', not a whole number"):
+        Libvirt("test", connection, OSError).domains()
 
 
 def test_guest_without_own_nodes_uses_named_nodes_memory() -> None:

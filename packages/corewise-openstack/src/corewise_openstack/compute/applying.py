@@ -106,6 +106,7 @@ def planned_changes(libvirt: Libvirt, host: ComputeHost, guest: str) -> AppliedC
 
     Raises:
         GuestUnknown: if the ledger does not have the guest, or its claim is unanswered.
+        NUMANodeGone: if the host does not have a NUMA node of the guest.
         DomainGone, LibvirtError: if libvirt has no such domain, or refuses.
     """
     record = host.guests().get(guest)
@@ -129,6 +130,7 @@ def apply_locked(
 
     Raises:
         GuestUnknown: if the ledger does not have the guest, or its claim is unanswered.
+        NUMANodeGone: if the host does not have a NUMA node of the guest.
         LibvirtError: if libvirt refuses, or has another value afterwards; what was written is taken back, or
             else stays in the journal.
         JournalUnusable, LedgerUnusable: if these cannot be written; the domain is then unchanged.

@@ -12,6 +12,7 @@
     │       ├── AgentUnreachable   it does not answer
     │       ├── AgentUntrusted     it, or its caller, has no certificate that the other accepts
     │       └── AgentIncompatible  it speaks another version of the API
+    ├── NUMANodeGone         a guest is on a NUMA node that its host does not have
     ├── DomainChanged        somebody else has changed a domain since it was written
     ├── GuestUnknown         no such guest on any host
     ├── GuestExists          a guest of this UUID has a host already
@@ -109,6 +110,13 @@ class AgentIncompatible(AgentFailed):
 
 class JournalUnusable(LedgerUnusable):
     """The journal of what was written into domains cannot be read or written; nothing was changed."""
+
+
+class NUMANodeGone(ComputeError):
+    """A guest is on a NUMA node that its host does not have, so its domain cannot be written."""
+
+    reason = Reason.GUEST_UNAPPLIED
+    default_hint = "move the guest: corewise compute move GUEST --to HOST"
 
 
 class DomainChanged(ComputeError):

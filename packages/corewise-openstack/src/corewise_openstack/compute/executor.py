@@ -17,7 +17,7 @@ from typing import Protocol
 from corewise.topology import CPUSet, Host
 from corewise_openstack.compute.adoption import LedgerChange, LedgerChangeKind, follow
 from corewise_openstack.compute.applying import ApplyJournal, apply_locked, journal_of
-from corewise_openstack.compute.errors import FileUnusable
+from corewise_openstack.compute.errors import FileUnusable, NUMANodeGone
 from corewise_openstack.compute.hosts import LEDGER, OPTIONS, REPORTED, ComputeHost
 from corewise_openstack.compute.ledger import Change, Guests, GuestState, LedgerFile, put
 from corewise_openstack.compute.offering import DryReporter, Offering, PlacementWrite
@@ -221,7 +221,7 @@ class HostExecutor:
                 continue
             try:
                 done = apply_locked(libvirt, host, domain.uuid, journal, change)
-            except LibvirtError as error:
+            except (LibvirtError, NUMANodeGone) as error:
                 refused[domain.uuid] = str(error)
                 continue
             if done.changes:

@@ -141,6 +141,9 @@ OFFLINE = "offline"
 
 
 _Amount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_LARGEST_RATIO = Decimal("3.4e38")
+"""Placement keeps ratios as single floats."""
+
 _Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 
 
@@ -184,6 +187,10 @@ def parse_provider(text: str, host: str, source: str) -> ProviderUse:
         raise FileUnusable(
             f"{source} is not a provider as Placement describes it: {unreadable_text(error)}"
         ) from None
+    for name, each in read.inventories.items():
+        ratio = each.allocation_ratio
+        if not ratio.is_finite() or not 0 <= ratio <= _LARGEST_RATIO:
+            raise FileUnusable(f"{source}: the allocation_ratio of {name} is {ratio}, not a number from 0 up")
     inventories = {
         name: Inventory(**msgspec.structs.asdict(each) | {"max_unit": each.max_unit or each.total})
         for name, each in read.inventories.items()

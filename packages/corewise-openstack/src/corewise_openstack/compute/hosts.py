@@ -35,7 +35,13 @@ from corewise.topology import CPUSet, CPUSetError, Host
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.beside_nova import MARK, given_cpus, refuse_cpus_of_nova
-from corewise_openstack.compute.errors import ComputeError, FileUnusable, GuestMoving, LedgerUnusable
+from corewise_openstack.compute.errors import (
+    ComputeError,
+    FileUnusable,
+    GuestMoving,
+    LedgerUnusable,
+    NUMANodeGone,
+)
 from corewise_openstack.compute.ledger import (
     GuestClaim,
     GuestRecord,
@@ -384,10 +390,15 @@ def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning
     run on a CPU of their own, or on the host's set for them, or where the guest's CPUs run that are not
     realtime: nothing else gets time on a CPU whose realtime thread is busy. If all are realtime, on all of
     them. Source: Nova's libvirt driver.
+
+    Raises:
+        NUMANodeGone: if the host does not have a NUMA node of the guest.
     """
     shared = host.settings.shared
     vcpus = dict.fromkeys(range(guest.vcpus), shared)
     for node, cell in zip(guest.nodes, pins.cells, strict=True):
+        if cell.node not in host.machine.numa_nodes:
+            raise NUMANodeGone(f"host {host.name} has no NUMA node {cell.node}, where CPUs of the guest are")
         near = shared & host.machine.numa_nodes[cell.node]
         vcpus |= dict.fromkeys(node.cpus, near)
         vcpus |= {own: CPUSet.of((cpu,)) for own, cpu in cell.pins.items()}

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from corewise.topology import CPUSet, Host
-from corewise_openstack.openstack.errors import DomainGone, ExtraMissing, LibvirtError
+from corewise_openstack.openstack.errors import DomainGone, ExtraMissing, LibvirtError, LibvirtXMLError
 from corewise_openstack.openstack.libvirt_pins import (
     MEMORY,
     DomainChange,
@@ -58,10 +58,23 @@ class Libvirt:
         return name
 
     def domains(self) -> tuple[Domain, ...]:
-        """Return all guests, running or not, by name."""
+        """Return all guests, running or not, by name.
+
+        Raises:
+            LibvirtXMLError: if a domain is not what libvirt writes; the message names it.
+            LibvirtError: what else libvirt refuses.
+        """
         every = self._call(self._connection.listAllDomains)
-        texts = [text for each in every if (text := self._text_unless_gone(each)) is not None]
-        return tuple(sorted(map(read_domain, texts), key=lambda each: each.name))
+        found = []
+        for each in every:
+            text = self._text_unless_gone(each)
+            if text is None:
+                continue
+            try:
+                found.append(read_domain(text))
+            except LibvirtXMLError as error:
+                raise LibvirtXMLError(f"domain {each.name()}: {error.message}", hint=error.hint) from error
+        return tuple(sorted(found, key=lambda each: each.name))
 
     def settings(self, uuid: str) -> DomainSettings:
         """Return where a guest may run, now and from its next start on.

@@ -327,7 +327,7 @@ def _cells(domain: ET.Element) -> tuple[GuestCell, ...]:
     return tuple(
         GuestCell(
             number,
-            _cpus(_attribute(cell, "cpus"), "<cell cpus>"),
+            _cpus(cell.get("cpus", ""), "<cell cpus>"),  # a cell of memory alone has none
             _size(cell, _number(cell, "memory")),
             nodes.get(number),
         )

@@ -839,8 +839,14 @@ _NOVA: Final = (
             "[DEFAULT] initial_cpu_allocation_ratio": "ratio of VCPU, for a host that is new to Placement",
             "[DEFAULT] reserved_host_memory_mb": "this memory is reserved, with `--standalone`",
             "[DEFAULT] host": "the name of the resource provider, unless `--host` is given",
-            "[libvirt] cpu_power_management": "dedicated CPUs may be offline",
         },
+    ),
+    ForeignName(
+        "[libvirt] cpu_power_management",
+        Project.NOVA,
+        NamePlace.OPTION,
+        Fate.IN_PART,
+        "dedicated CPUs may be offline; corewise brings none online",
     ),
     ForeignName(
         "[DEFAULT] vcpu_pin_set",
@@ -866,6 +872,12 @@ _NOVA: Final = (
         "[DEFAULT] initial_disk_allocation_ratio",
         "[DEFAULT] reserved_host_disk_mb",
         "[DEFAULT] reserved_huge_pages",
+    ),
+    *_unread(
+        Project.NOVA,
+        NamePlace.OPTION,
+        "no provider.yaml is read; its inventories and traits stay as Placement has them",
+        "[compute] provider_config_location",
     ),
     *_unread(
         Project.NOVA,
