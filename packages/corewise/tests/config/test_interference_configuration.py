@@ -122,6 +122,8 @@ def test_missing_affinity_counts_as_0_with_a_warning(nothing: str) -> None:
         ("[]", "points: no points"),
         ("[10, -1]", "points[1]: -1 is outside 0..10000"),
         ("[ten]", "points[0]: must be a number"),
+        ("[null]", "points[0]: is empty: write a number, or remove the item"),
+        ("[10, null, 1]", "points[1]: is empty"),
         ("quadratic", 'points: "quadratic" is not a known value: write "linear" or a list'),
         ("10", "points: must be a list"),
         ("{a: 1}", "points: must be a list"),

@@ -306,6 +306,9 @@ def _points(decoder: Decoder, place: Place) -> tuple[float, ...] | None:
     if not isinstance(place.value, Items):
         return _DEFAULTS.points
     found = [number(decoder, item, 0, _MOST_POINTS) for item in items]
+    for item in items:
+        if item.value is None:
+            decoder.error(item, "is empty: write a number, or remove the item")
     values = [value for value in found if value is not None]
     if len(values) == len(items):
         _check_points(decoder, place, items, values)
