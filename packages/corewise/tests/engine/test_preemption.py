@@ -158,6 +158,35 @@ def test_victim_frees_its_bandwidth_once_others_free_none(
     assert found is None if expected is None else named(found) == [f"ns/{each}" for each in expected]
 
 
+@pytest.mark.parametrize(
+    ("capacity", "used", "expected"),
+    [
+        (30e9, 20e9, None),
+        (40e9, 24e9, None),
+        (50e9, 24e9, ["v2", "v3", "v4"]),
+        (50e9, 20e9, ["v2", "v3", "v4"]),
+        (61e9, 24e9, ["v4"]),
+    ],
+)
+@pytest.mark.parametrize("missing", ["pass", "fail"])
+def test_more_freed_than_used_is_no_missing_bandwidth(
+    capacity: float, used: float, expected: list[str] | None, missing: str
+) -> None:
+    """Five pods whose profiles come to 25 GB/s of ``used``; the pod needs more than 40 GB/s free."""
+    hog = "    hog: {profile: {memoryBandwidth: 20GB/s}, affinity: {}}\n"
+    scene = Scene(configuration(f"{STREAM}{hog}  missing: {{filter: {missing}}}\n"), nodes=("n",))
+    victims = []
+    for number in range(5):
+        facts = stream(f"v{number}")
+        scene.put(facts, "n", 1.0)
+        victims.append(Victim(facts, Placement("n", since=1.0), facts.key, 0, float(number)))
+    scene.measure(memorybandwidth_capacity=capacity, memorybandwidth_used=used)
+    pod = replace(stream("p"), labels={"app": "hog"})
+    assert scene.why(pod, "n")
+    found = cheapest_victims(scene.engine, scene.cluster.alone("n"), pod, victims, PLENTY)
+    assert found is None if expected is None else named(found) == [f"ns/{each}" for each in expected]
+
+
 def test_victim_ledger_entry_goes_unbound_pod_entry_stays() -> None:
     owners = {
         "a": CPUOwner("ns/a", CPUSet.parse("0-3")),

@@ -236,16 +236,21 @@ class _Room:
             self._show_use()
 
     def _show_use(self) -> None:
-        """Take out of what was measured what those that are gone use."""
+        """Take out of what was measured what those that are gone use.
+
+        A measured bandwidth stays above 0, since 0 is missing (interference/pressure.py): profiles can state
+        more than the pods use.
+        """
         uses = [self._node.lasting_use(each.pod, each.placement) for each in self._gone.values()]
-        freed = {
-            _USED: -sum(each.memory_bandwidth for each in uses),
-            _AVAILABLE: sum(each.memory for each in uses),
-        }
-        columns = {
-            name: (np.maximum(values + freed.get(name, 0), 0), sampled)
-            for name, (values, sampled) in self._measured.items()
-        }
+        columns = dict(self._measured)
+        for name, freed in (
+            (_USED, -sum(each.memory_bandwidth for each in uses)),
+            (_AVAILABLE, sum(each.memory for each in uses)),
+        ):
+            if name in columns:
+                values, sampled = columns[name]
+                left = values + freed
+                columns[name] = np.where(values > 0, np.maximum(left, 1), left), sampled
         self._node.measure(Measured((self._facts.name,), columns))
 
 
