@@ -6,6 +6,7 @@
 | a pod asked about | weighs on the best node, until the watch shows it elsewhere, or for five seconds |
 | the file changes | the policy says so at once; without any type at stake there is none |
 | a pod that slipped through | is counted, once, when it is seen bound |
+| an annotation that cannot be read | is no concern of interference: the pod is placed, and preempts |
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from corewise.scheduler.marking import NAME
 from corewise.scheduler.profiled import GUESSED_FOR
 from corewise.scheduler.program import Scheduler
 from corewise.vocabulary import metrics
-from corewise.vocabulary.names import INTERFERENCE_RESOURCE
+from corewise.vocabulary.names import INTERFERENCE_RESOURCE, NUMA_SPEC
 from kubedouble.server import NEW_IN_1_36, serve
 from manager.world import PODS_NAMESPACE, eventually, small_cluster, until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, caller
 from scheduler.test_program_interference import FILE, Known, a_stream, quick, scheduling
+from scheduler.test_program_preemption import asked
 
 _quick = quick
 NODES = ("n1", "n2", "n3")
@@ -117,6 +119,28 @@ async def test_restarted_scheduler_has_each_weight_once(
         await world.bind_past("p", "n2")
     async with scheduling(world, known, tmp_path) as scheduler:
         assert weights(scheduler) == {"n2": 5}, "of a guess nothing is left, of a bound pod all"
+
+
+async def test_unreadable_numa_policy_keeps_no_node_away(
+    world: SchedulerWorld, known: Known, tmp_path: Path
+) -> None:
+    """kube-scheduler places the same pod without a profile."""
+    known.values["used"] = {"n1": 20, "n2": 60, "n3": 88}
+    async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
+        victim = await world.client.create(PLAIN_PODS, a_stream("victim"), PODS_NAMESPACE)
+        await world.bind_past("victim", "n3")
+        await until(lambda: weights(scheduler) == {"n3": 5})
+        body = question("p")
+        body["Pod"]["metadata"]["annotations"] = {NUMA_SPEC: "single"}
+        body["Pod"]["spec"]["priority"] = 10
+        _, answer = await call("interference/filter", body)
+        assert answer["NodeNames"] == ["n1", "n2"]
+        assert answer["FailedNodes"] == {"n3": "Insufficient free memory bandwidth"}
+        _, scores = await call("interference/prioritize", body)
+        assert max(scores, key=lambda each: each["Score"])["Host"] == "n1"
+        uid = victim["metadata"]["uid"]
+        _, answer = await call("interference/preempt", asked(body["Pod"], n3=[uid]))
+        assert answer["NodeNameToMetaVictims"]["n3"]["Pods"] == [{"UID": uid}]
 
 
 async def is_marked(world: SchedulerWorld, name: str) -> bool:

@@ -9,7 +9,7 @@
 """
 
 from corewise.engine.amplified_cpu import Allocation, AllocationScore, AmplifiedCPU, CPUPlacement
-from corewise.engine.assembly import assemble
+from corewise.engine.assembly import assemble, interference_alone
 from corewise.engine.cluster import Cluster, Estimates, Measured
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import (
@@ -69,6 +69,7 @@ __all__ = [
     "Verdicts",
     "Zone",
     "assemble",
+    "interference_alone",
     "place",
     "verdicts",
 ]

@@ -3,6 +3,7 @@
 | the engine of                               | made by                          |
 |---------------------------------------------|----------------------------------|
 | the extender, beside kube-scheduler         | ``assemble()``                   |
+| the extender, for pods with a stake alone   | ``interference_alone()``         |
 | ``corewise explain pod``, ``corewise plan`` | ``assemble(kube_checks=True)``   |
 | the local cluster's kube-scheduler          | ``kube_scheduler()``             |
 
@@ -14,12 +15,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corewise.engine.amplified_cpu import Allocation, AllocationScore, AmplifiedCPU, CPUPlacement
-from corewise.engine.framework import POD_ITSELF, Engine, Plugin
+from corewise.engine.columns import ClusterSnapshot
+from corewise.engine.facts import PodFacts
+from corewise.engine.framework import Cause, Engine, Plugin, Verdicts, everywhere
 from corewise.engine.interference import Interference
 from corewise.engine.kube_plugins import NodeConstraints, NodePreferences, NodeResourcesFit, ResourceFit
 
+
+class PodItself:
+    """The plugin that refuses all nodes to a pod whose own statements are wrong."""
+
+    name = "PodItself"
+    by_node = True
+    """Of pods without a problem, which are the only ones whose answers are remembered."""
+
+    def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
+        """Refuse all nodes to a pod with a problem."""
+        if pod.problem is None:
+            return None
+        cause = Cause(pod.problem.reason, pod.problem.message, unresolvable=True)
+        return everywhere(snapshot.size, cause)
+
+
 BUILT_IN = frozenset(
-    {POD_ITSELF, "NodeConstraints", "ResourceFit", "AmplifiedCPU", "CPUPlacement", "NodePreferences"}
+    {PodItself.name, "NodeConstraints", "ResourceFit", "AmplifiedCPU", "CPUPlacement", "NodePreferences"}
     | {each.value for each in Allocation}
     | {Interference.name, "NodeResourcesFit"}
 )
@@ -37,13 +56,23 @@ def assemble(
 
     ``kube_checks`` adds the checks that kube-scheduler makes itself.
     """
-    chosen: list[Plugin] = [NodeConstraints(), ResourceFit()] if kube_checks else []
+    chosen: list[Plugin] = [PodItself()]
+    if kube_checks:
+        chosen += [NodeConstraints(), ResourceFit()]
     chosen += [AmplifiedCPU(), AllocationScore(allocation), CPUPlacement()]
     if interference is not None:
         chosen.append(interference)
     return Engine.of(*chosen, *plugins)
 
 
+def interference_alone(plugin: Interference | None) -> Engine:
+    """Return the engine for pods with a stake, about which kube-scheduler decides everything else itself.
+
+    So it refuses no pod for what else the pod states, such as a NUMA policy that cannot be read.
+    """
+    return Engine.of(plugin) if plugin else Engine.of()
+
+
 def kube_scheduler() -> Engine:
     """Return an engine with the kube-scheduler plugins that local clusters need; none is corewise's."""
-    return Engine.of(NodeConstraints(), NodeResourcesFit(), NodePreferences())
+    return Engine.of(PodItself(), NodeConstraints(), NodeResourcesFit(), NodePreferences())

@@ -51,9 +51,6 @@ Inputs: TypeAlias = Mapping[str, int]
 
 BEST_SCORE = 100
 NOWHERE = -1
-POD_ITSELF = "PodItself"
-"""The plugin that refuses all nodes to a pod whose own statements are wrong."""
-
 INFEASIBLE = int(np.iinfo(np.int64).min)
 """The total of a node to which a pod cannot go."""
 GATHERING = 1500
@@ -397,9 +394,6 @@ class Engine:
     ) -> tuple[dict[str, Verdicts], BoolColumn, dict[str, IntColumn], IntColumn]:
         """Return verdicts, the feasible nodes, scores and totals; no scores if no node is feasible."""
         found: dict[str, Verdicts] = {}
-        if pod.problem is not None:
-            cause = Cause(pod.problem.reason, pod.problem.message, unresolvable=True)
-            found[POD_ITSELF] = everywhere(snapshot.size, cause)
         for plugin in self.filters:
             answer = plugin.filter(pod, snapshot)
             if answer is not None:

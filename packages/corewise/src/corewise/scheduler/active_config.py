@@ -17,7 +17,7 @@ import numpy as np
 
 from corewise.config.interference.model import InterferenceConfiguration, LatencyModel
 from corewise.config.interference.reading import unplaceable_message
-from corewise.engine import Cluster, Engine, Estimates, Interference, Measured, assemble
+from corewise.engine import Cluster, Engine, Estimates, Interference, Measured, assemble, interference_alone
 from corewise.engine.interference import pressure_of
 from corewise.interference.filtering import unplaceable
 from corewise.kube.clock import Clock
@@ -62,7 +62,7 @@ class ActiveConfig:
         self.observer: Observer | None = None
         self.configuration = configuration
         self.engine = assemble()
-        self.profiled = Engine.of()
+        self.profiled = interference_alone(None)
         """It decides about interference alone, for pods with a stake: the rest is kube-scheduler's."""
         self._activate(configuration)
 
@@ -76,7 +76,7 @@ class ActiveConfig:
         settings = configuration.interference
         plugin = Interference(settings, self.now) if settings else None
         self.engine = self._assemble(configuration.scoring, interference=plugin)
-        self.profiled = Engine.of(plugin) if plugin else Engine.of()
+        self.profiled = interference_alone(plugin)
         self._cluster.estimate(plugin.estimates() if plugin else Estimates())
         self._unplaceable = frozenset()
         self.observe_by(self.observer)
