@@ -13,7 +13,7 @@ import numpy as np
 
 from corewise.config.interference.model import InterferenceConfiguration, WorkloadProfile
 from corewise.config.interference.reading import parse_interference
-from corewise.interference.filtering import filter_nodes
+from corewise.interference.filtering import Selected, filter_nodes
 from corewise.interference.latency import LatencyHistory
 from corewise.interference.outlook import Counterweights, Weights, outlook
 from corewise.interference.pressure import Pressure
@@ -125,12 +125,14 @@ class _Scheduler:
         filtering = outlook(pressure, weights if self._way.in_filter else none, self._config)
         scoring = outlook(pressure, weights if self._way.in_score else none, self._config)
         config = replace(self._config, missing_passes=True)
-        passes = filter_nodes(filtering, self.workload.profile, config).passes
+        workload = self.workload
+        selected = Selected(workload.name, workload.profile, workload.affinity)
+        passes = filter_nodes(filtering, selected, config).passes
         if not passes.any():
             return None
-        raw = np.where(passes, score_nodes(scoring, self.workload.affinity, self._config, passes).raw, -1.0)
+        raw = np.where(passes, score_nodes(scoring, workload.affinity, self._config, passes).raw, -1.0)
         row = int(self._random.choice(np.flatnonzero(raw == raw.max())))
-        self._placed.put(pod, row, self.workload.profile, now)
+        self._placed.put(pod, row, workload.profile, now)
         return row
 
 

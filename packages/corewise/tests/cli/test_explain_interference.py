@@ -232,7 +232,7 @@ def test_pod_without_profile_counts_by_its_requests(run: Run) -> None:
         "cpu": 0.5,
         "llc": 0,
     }
-    assert document["nodes"]["n1"]["filter"]["memory"]["right"] == 2 * 2**30
+    assert document["nodes"]["n1"]["filter"]["memory"]["right"] == 2**30
     offline = POD.replace("incept-no-leak", "unknown").replace("cpu: 0.5, memory: 1Gi", OFFLINE)
     profile = decided(run, pod=offline)["profile"]
     assert [profile[each] for each in ("memoryBandwidth", "memory", "cpu")] == [4 * 10**9, 8 * 2**30, 8]
@@ -357,7 +357,7 @@ def test_table_shows_both_sides_positions_points_and_scores(run: Run) -> None:
     row = next(line for line in result.stdout.splitlines() if line.startswith("n1 "))
     assert " ".join(row.split()) == "n1 passes 60 > 10 64 > 0.4 3 (1) 2 (5) 1 (10) 4 (0) 2 (5) 610 36"
     plain = run(pod=POD.replace("incept", "x")).stdout
-    assert "needs more than 0.5 GB/s and 2.14748 GB free (2 x 0.25 GB/s, 1.07374 GB)" in plain
+    assert "needs more than 0.5 GB/s and 1.07374 GB free (2 x 0.25 GB/s, and the memory it requests)" in plain
     nothing = "kind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n"
     assert "needs neither memory bandwidth nor memory, so every node passes" in run(pod=nothing).stdout
     wide = run("-o", "wide").stdout

@@ -246,7 +246,7 @@ def test_typeless_pod_counts_by_requests_including_batch(
     per_core: str, used: float, weighs: float, batch: bool
 ) -> None:
     scene = Scene(configuration(f"interference: {{profiles: {{default: {{profile: {{{per_core}}}}}}}}}"))
-    scene.measure(memorybandwidth_used={"n1": used}, memory_available={"n2": 16 * GIB})
+    scene.measure(memorybandwidth_used={"n1": used}, memory_available={"n2": 8 * GIB})
     pod = share("ns/p", 4, memory=8)
     if batch:
         pod = replace(pod, requests={BATCH_CPU: 4000, BATCH_MEMORY: 8 * GIB})

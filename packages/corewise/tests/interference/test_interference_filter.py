@@ -10,11 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference.model import InterferenceConfiguration, Profile
-from corewise.interference.filtering import filter_nodes
+from corewise.config.interference.model import (
+    BANDWIDTH_PER_CORE,
+    DefaultProfile,
+    InterferenceConfiguration,
+    Profile,
+)
+from corewise.interference.filtering import PodRequests, Selected, filter_nodes, select_profile
 from interference.nodes import GB, pressure, seen, weights
 
-STREAM = Profile(memory_bandwidth=5 * GB, memory=2 * 10**8)
+
+def of(**profile: int) -> Selected:
+    """What a profile of a type states."""
+    return Selected("stream", Profile(**profile), {})
+
+
+STREAM = of(memory_bandwidth=5 * GB, memory=2 * 10**8)
 CONFIG = InterferenceConfiguration()
 STRICT = InterferenceConfiguration(missing_passes=False)
 
@@ -64,7 +75,7 @@ def test_impossible_value_counts_as_missing_and_follows_configuration(
 
 def test_memory_available_of_0_means_a_full_node() -> None:
     measured = pressure(1, memory_available=[0.0])
-    filtered = filter_nodes(seen(measured), Profile(memory=1), CONFIG)
+    filtered = filter_nodes(seen(measured), of(memory=1), CONFIG)
     assert not filtered.memory.missing.any()
     assert not filtered.passes.any()
 
@@ -77,8 +88,23 @@ def test_an_unknown_capacity_is_missing() -> None:
 
 
 def test_a_dimension_that_needs_nothing_is_not_asked() -> None:
-    filtered = filter_nodes(seen(pressure(2)), Profile(cpu=1000), STRICT)
+    filtered = filter_nodes(seen(pressure(2)), of(cpu=1000), STRICT)
     assert not filtered.bandwidth.asked
+    assert filtered.passes.all()
+
+
+@pytest.mark.parametrize(
+    ("stated", "requested", "needed"),
+    [(None, 31 * 2**30, 31 * 2**30), (None, 0, 0), (2**30, 31 * 2**30, 2 * 2**30)],
+)
+def test_memory_of_a_request_is_not_multiplied(stated: int | None, requested: int, needed: int) -> None:
+    """A pod without a profile, which requests half of an idle node or more, fits there."""
+    config = InterferenceConfiguration(default=DefaultProfile(memory=stated))
+    selected = select_profile({}, PodRequests(cpu=1000, memory=requested), config)
+    assert isinstance(selected, Selected)
+    filtered = filter_nodes(seen(pressure(1, memory_available=[62.0 * 2**30])), selected, config)
+    assert filtered.memory.right == needed
+    assert filtered.bandwidth.right == 2 * BANDWIDTH_PER_CORE
     assert filtered.passes.all()
 
 
@@ -94,6 +120,6 @@ def test_equality_does_not_pass_whatever_the_amounts(
     needed = factor * profile
     measured = pressure(1, memorybandwidth_capacity=[float(capacity)], memorybandwidth_used=[float(used)])
     config = replace(STRICT, overprovisioning=factor)
-    filtered = filter_nodes(seen(measured), Profile(memory_bandwidth=profile), config)
+    filtered = filter_nodes(seen(measured), of(memory_bandwidth=profile), config)
     expected = profile == 0 or (used > 0 and float(capacity - used) > float(needed))
     assert filtered.passes.tolist() == [expected]

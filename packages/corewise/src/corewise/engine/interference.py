@@ -42,7 +42,6 @@ from corewise.interference.filtering import (
     ProfileConflict,
     Selected,
     filter_nodes,
-    needs,
     select_profile,
 )
 from corewise.interference.neighbors import cache_affinity
@@ -128,11 +127,10 @@ class Interference:
         selected = self.select(pod)
         if isinstance(selected, ProfileConflict):
             return everywhere(snapshot.size, Cause(Reason.PROFILE_CONFLICT, str(selected), unresolvable=True))
-        profile = selected.profile
-        if not any(needs(profile)):
+        if not selected.needs_any:
             return None
         nodes = self.nodes(snapshot)
-        said = filter_nodes(nodes, profile, self.configuration)
+        said = filter_nodes(nodes, selected, self.configuration)
         if said.passes.all():
             return None
         return verdicts(snapshot.size, _refusals(said), _inputs(said, nodes))

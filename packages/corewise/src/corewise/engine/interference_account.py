@@ -89,7 +89,7 @@ class InterferenceAccount:
 
     def _inequalities(self) -> FilterVerdicts:
         if self._both is None:
-            self._both = filter_nodes(self._nodes, self._selected.profile, self._configuration)
+            self._both = filter_nodes(self._nodes, self._selected, self._configuration)
         return self._both
 
     def _ranking(self) -> Ranked:

@@ -9,6 +9,9 @@ A node needs more room than overprovisioning x profile, of bandwidth and of memo
     capacity_bw - used_bw - counterweight_bw   >  overprovisioning x profile_bw
     available_mem         - counterweight_mem  >  overprovisioning x profile_mem
 
+Memory that is the pod's request, as no profile states it, is not multiplied: a request is no average, and on
+an idle node that kube-scheduler finds large enough, twice as much may not be there.
+
 A dimension of which the profile needs nothing is not checked. Where the left side is missing, the
 configuration says whether the node passes. A profile that fits no node even when it is idle is a mistake,
 reported when the configuration is read (:func:`unplaceable`).
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -43,11 +47,20 @@ class PodRequests:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The use of a pod, and its sensitivity to each metric; ``name`` is that of the profile."""
+    """The use of a pod, and its sensitivity to each metric; ``name`` is that of the profile.
+
+    ``requested_memory``: the profile's memory is what the pod requests.
+    """
 
     name: str
     profile: Profile
     affinity: AffinityPoints
+    requested_memory: bool = False
+
+    @property
+    def needs_any(self) -> bool:
+        """Whether the filter has anything to check."""
+        return self.profile.memory_bandwidth > 0 or self.profile.memory > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,9 @@ def select_profile(
     """Return the profile of a pod with these labels and requests."""
     matching = config.types_of(labels)
     if not matching:
-        return Selected(DEFAULT, _default_profile(config.default, requests), config.default.affinity)
+        default = config.default
+        profile = _default_profile(default, requests)
+        return Selected(DEFAULT, profile, default.affinity, requested_memory=default.memory is None)
     if len(matching) > 1:
         return ProfileConflict(tuple(each.name for each in matching), tuple(each.line for each in matching))
     return Selected(matching[0].name, matching[0].profile, matching[0].affinity)
@@ -114,17 +129,12 @@ class FilterVerdicts:
         return passing
 
 
-def needs(profile: Profile) -> tuple[int, int]:
-    """Return the amounts that the filter reads, of bandwidth and of memory."""
-    return profile.memory_bandwidth, profile.memory
+def filter_nodes(nodes: Outlook, selected: Selected, config: InterferenceConfiguration) -> FilterVerdicts:
+    """Return the nodes with the room that a pod's profile requires."""
+    factor, profile = config.overprovisioning, selected.profile
 
-
-def filter_nodes(nodes: Outlook, profile: Profile, config: InterferenceConfiguration) -> FilterVerdicts:
-    """Return the nodes with the room that a profile requires."""
-
-    def inequality(left: Values, amount: int) -> Inequality:
-        missing = np.isnan(left)
-        right = float(config.overprovisioning * amount)
+    def inequality(left: Values, needed: Fraction | int) -> Inequality:
+        missing, right = np.isnan(left), float(needed)
         if right <= 0:
             passes = np.ones(len(left), dtype=np.bool_)
         else:
@@ -133,8 +143,10 @@ def filter_nodes(nodes: Outlook, profile: Profile, config: InterferenceConfigura
                 passes |= missing
         return Inequality(left, right, missing, passes)
 
-    free = nodes.free_bandwidth, nodes.free_memory
-    return FilterVerdicts(*map(inequality, free, needs(profile)))
+    return FilterVerdicts(
+        inequality(nodes.free_bandwidth, factor * profile.memory_bandwidth),
+        inequality(nodes.free_memory, profile.memory * (1 if selected.requested_memory else factor)),
+    )
 
 
 @dataclass(frozen=True, slots=True)

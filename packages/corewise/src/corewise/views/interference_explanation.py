@@ -128,7 +128,7 @@ def decide(
     if isinstance(selected, ProfileConflict):
         return selected
     seen = outlook(_pressure(nodes, config), _weights(nodes, config), config, _neighbors(nodes, config))
-    filtered = filter_nodes(seen, selected.profile, config)
+    filtered = filter_nodes(seen, selected, config)
     passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
     ranked = rank_nodes(seen, selected.affinity, config, passes, selected.profile.llc)
     return InterferenceDecision(pod, config, nodes, selected, seen, filtered, passes, ranked)
@@ -236,20 +236,22 @@ def heading_of(decision: InterferenceDecision) -> str:
 
 def _needs(decision: InterferenceDecision) -> str:
     """Return the demands of the filter; it checks only what the profile needs."""
-    profile, filtered = decision.selected.profile, decision.filtered
-    asked = [
-        (inequality.right / _GIGA, amount / _GIGA, unit)
-        for inequality, amount, unit in (
-            (filtered.bandwidth, profile.memory_bandwidth, "GB/s"),
-            (filtered.memory, profile.memory, "GB"),
-        )
-        if inequality.asked
-    ]
-    if not asked:
+    selected, filtered = decision.selected, decision.filtered
+    needed, multiplied, sources = [], [], []
+    if filtered.bandwidth.asked:
+        needed.append(f"{filtered.bandwidth.right / _GIGA:g} GB/s")
+        multiplied.append(f"{selected.profile.memory_bandwidth / _GIGA:g} GB/s")
+    if filtered.memory.asked:
+        needed.append(f"{filtered.memory.right / _GIGA:g} GB")
+        if selected.requested_memory:
+            sources.append("the memory it requests")
+        else:
+            multiplied.append(f"{selected.profile.memory / _GIGA:g} GB")
+    if not needed:
         return "needs neither memory bandwidth nor memory, so every node passes"
-    needed = " and ".join(f"{right:g} {unit}" for right, _, unit in asked)
-    used = ", ".join(f"{amount:g} {unit}" for _, amount, unit in asked)
-    return f"needs more than {needed} free ({float(decision.config.overprovisioning):g} x {used})"
+    if multiplied:
+        sources.insert(0, f"{float(decision.config.overprovisioning):g} x {', '.join(multiplied)}")
+    return f"needs more than {' and '.join(needed)} free ({', and '.join(sources)})"
 
 
 def columns_of(decision: InterferenceDecision) -> list[Column[int]]:

@@ -1022,7 +1022,8 @@ class Reason(StrEnum):
     )
     MEMORY_AVAILABLE_INSUFFICIENT = _info(
         "MemoryAvailableInsufficient",
-        "Available memory, less that of pods just placed, is not above overprovisioning x the pod's profile.",
+        "Available memory, less that of pods just placed, is not above overprovisioning x the pod's profile; "
+        "where no profile states its memory, not above its request.",
     )
     PRESSURE_UNKNOWN = _info(
         "PressureUnknown",
