@@ -369,6 +369,26 @@ async def test_wrong_queries_leave_old_configuration_in_force(
         await until(lambda: scheduler.reloader.active.configuration != before)
 
 
+async def test_interference_without_prometheus_keeps_the_previous_configuration(
+    world: SchedulerWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the scheduler does not start with it: at the next restart, no replica would."""
+    path = tmp_path / "scheduler.yaml"
+    path.write_text("scoring: MostAllocated\n")
+    before = parse_configuration(path.read_text())
+    async with world.scheduler(configuration_file=str(path)) as scheduler:
+        await until(lambda: scheduler.reloader.active.configuration == before)
+        path.write_text(FILE)
+        await until(lambda: not scheduler.reloader.is_valid)
+        assert f"{path}: --prometheus is missing: interference is configured" in caplog.text
+        assert "the scheduler keeps the previous configuration" in caplog.text
+        assert scheduler.reloader.active.configuration == before
+        assert "corewise_interference_config_valid 0.0" in scheduler.program.metrics_text().decode()
+        path.write_text("scoring: LeastAllocated\n")
+        await until(lambda: scheduler.reloader.active.configuration != before)
+        assert scheduler.reloader.is_valid
+
+
 async def test_file_that_was_wrong_when_tried_is_retried(tmp_path: Path) -> None:
     applied: list[Any] = []
     faults = ["line 1: no"]

@@ -56,7 +56,7 @@ from corewise.scheduler.installation import (
     Pods,
     scheduler_configuration,
 )
-from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.options import PROMETHEUS_MISSING, SchedulerOptions
 from corewise.scheduler.policy import mutating_policy, policy_binding
 from corewise.scheduler.program import run_scheduler
 from corewise.service.logs import LogFormat, configure
@@ -330,7 +330,7 @@ def _checked(options: dict[str, Any], configuration: SchedulerConfiguration) -> 
         raise click.UsageError("--listen is missing: where the extender is served")
     check_webhooks(options)
     if configuration.interference and not options["prometheus"]:
-        raise click.UsageError("--prometheus is missing: interference is configured, and needs measurements")
+        raise click.UsageError(PROMETHEUS_MISSING)
     if options["prometheus"]:
         try:
             checked_url(options["prometheus"])

@@ -28,7 +28,7 @@ from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.observing.observer import LatencyCurves, Observer, refresh_interval
 from corewise.scheduler.observing.readings import HOST_NAME, NodeIdentity, NodeNames, Observation, vet
 from corewise.scheduler.observing.sources import sources
-from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.options import PROMETHEUS_MISSING, SchedulerOptions
 from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
@@ -220,10 +220,15 @@ class ConfigReloader:
         self._on_change()
 
     async def _vet(self, configuration: SchedulerConfiguration) -> list[str]:
-        """Ask what a configuration would have asked, and say what is wrong with its queries."""
+        """Ask what a configuration would have asked, and say what is wrong with its queries.
+
+        A configuration that needs Prometheus is wrong without one: with it, the scheduler would not start.
+        """
         settings = configuration.interference
-        if self._client is None or settings is None:
+        if settings is None:
             return []
+        if self._client is None:
+            return [PROMETHEUS_MISSING]
         return await vet(self._client, sources(settings), NodeNames(self._nodes()), self.active.now)
 
     def _nodes(self) -> Iterator[NodeIdentity]:

@@ -9,6 +9,9 @@ from corewise.service.http_servers import EXTENDER
 from corewise.service.options import Address, ReplicaOptions
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
+PROMETHEUS_MISSING = "--prometheus is missing: interference is configured, and needs measurements"
+"""Said at the start, and of a file that changes later."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerOptions(ReplicaOptions):
