@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corewise.config.interference.model import Profile
 from corewise.engine import Cluster, Placement, PodFacts, assemble
 from corewise.engine.objects import (
     BudgetSelector,
@@ -26,7 +27,7 @@ from corewise.engine.objects import (
     DisruptionBudgetStatus,
     LabelRequirement,
 )
-from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
+from corewise.engine.preemption import Victim, cheapest_victims, waits_for_averages, with_budgets
 from corewise.kube.objects import ObjectMeta
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
@@ -185,6 +186,75 @@ def test_more_freed_than_used_is_no_missing_bandwidth(
     assert scene.why(pod, "n")
     found = cheapest_victims(scene.engine, scene.cluster.alone("n"), pod, victims, PLENTY)
     assert found is None if expected is None else named(found) == [f"ns/{each}" for each in expected]
+
+
+def crowded(count: int, *, since: float = 1.0) -> tuple[Scene, list[Victim]]:
+    """A node of 100 GB/s with pods of 5 GB/s each, all placed at a time."""
+    scene = Scene(nodes=("n",))
+    victims = []
+    for number in range(count):
+        facts = stream(f"v{number}")
+        scene.put(facts, "n", since)
+        victims.append(Victim(facts, Placement("n", since=since), facts.key, 0, float(number)))
+    return scene, victims
+
+
+def victims_for(scene: Scene, victims: list[Victim]) -> list[str] | None:
+    found = cheapest_victims(scene.engine, scene.cluster.alone("n"), stream("p"), victims, PLENTY)
+    return named(found)
+
+
+def waits(scene: Scene) -> bool:
+    return waits_for_averages(scene.engine, scene.cluster.alone("n"), stream("p"))
+
+
+@pytest.mark.parametrize("after", [0, 10, 60, 140])
+def test_pod_gets_no_more_victims_while_averages_follow(after: int) -> None:
+    """The pod needs more than 10 GB/s, and 5 are free: two pods of 5 GB/s go, and the average follows."""
+    scene, victims = crowded(10)
+    scene.measure(memorybandwidth_used=95e9)
+    assert victims_for(scene, victims) == ["ns/v8", "ns/v9"]
+    for each in victims[8:]:
+        scene.cluster.end_pod(each.pod.key)
+    scene.now += after
+    scene.measure(memorybandwidth_used=95e9 - 10e9 * after / 300)
+    assert scene.why(stream("p"), "n"), "it does not fit yet"
+    assert waits(scene)
+    assert victims_for(scene, victims[:8]) == []
+
+
+def test_use_that_outlasts_the_averages_costs_more_victims() -> None:
+    scene, victims = crowded(10)
+    for each in victims[8:]:
+        scene.cluster.end_pod(each.pod.key)
+    scene.now += 360
+    scene.measure(memorybandwidth_used=95e9)
+    assert not waits(scene)
+    assert victims_for(scene, victims[:8]) == ["ns/v6", "ns/v7"]
+
+
+def test_victims_that_make_no_room_are_no_reason_to_wait() -> None:
+    scene, victims = crowded(10)
+    scene.cluster.end_pod(victims[9].pod.key)
+    scene.measure(memorybandwidth_used=97e9)
+    assert not waits(scene), "8 GB/s are free once the average follows"
+    assert victims_for(scene, victims[:9]) == ["ns/v8"]
+    scene.measure(memorybandwidth_used=20e9)
+    assert not waits(scene), "it fits"
+
+
+def test_pod_that_never_showed_leaves_nothing_behind() -> None:
+    scene, victims = crowded(1, since=10_000.0)
+    scene.cluster.end_pod(victims[0].pod.key)
+    assert scene.cluster.lingering_use("n") == Profile()
+    scene, victims = crowded(1)
+    scene.cluster.end_pod(victims[0].pod.key)
+    assert scene.cluster.lingering_use("n").memory_bandwidth == 5e9
+    assert scene.cluster.alone("n").lingering_use("n").memory_bandwidth == 5e9
+    scene.now += 180
+    assert scene.cluster.lingering_use("n").memory_bandwidth == 2.5e9
+    scene.cluster.remove_node("n")
+    assert scene.cluster.lingering_use("n") == Profile()
 
 
 def test_victim_ledger_entry_goes_unbound_pod_entry_stays() -> None:

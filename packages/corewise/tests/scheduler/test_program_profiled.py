@@ -6,6 +6,7 @@
 | a pod asked about | weighs on the best node, until the watch shows it elsewhere, or for five seconds |
 | the file changes | the policy says so at once; without any type at stake there is none |
 | a pod that slipped through | is counted, once, when it is seen bound |
+| victims that are gone, and that averages include | no more are named for the pod, on any node |
 | an annotation that cannot be read | is no concern of interference: the pod is placed, and preempts |
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from corewise.kube.client import PatchType
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS
 from corewise.scheduler.marking import NAME
@@ -141,6 +143,50 @@ async def test_unreadable_numa_policy_keeps_no_node_away(
         uid = victim["metadata"]["uid"]
         _, answer = await call("interference/preempt", asked(body["Pod"], n3=[uid]))
         assert answer["NodeNameToMetaVictims"]["n3"]["Pods"] == [{"UID": uid}]
+
+
+async def test_victims_are_named_once_while_averages_follow(
+    world: SchedulerWorld, known: Known, tmp_path: Path
+) -> None:
+    """Of 100 GB/s 5 are free, and the pod needs more than 10: each of two pods uses 5."""
+    known.values["used"] = {"n1": 99, "n2": 95, "n3": 95}
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    uids = {}
+    for name, node in (("a", "n2"), ("b", "n2"), ("c", "n3"), ("d", "n3")):
+        made = await world.client.create(PLAIN_PODS, a_stream(name), PODS_NAMESPACE)
+        uids[name] = made["metadata"]["uid"]
+        await world.bind_past(name, node)
+        since = {"status": {"conditions": [condition]}}
+        await world.client.patch(
+            PLAIN_PODS,
+            name,
+            since,
+            type=PatchType.STRATEGIC,
+            namespace=PODS_NAMESPACE,
+            subresource="status",
+        )
+    async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
+
+        async def victims(**status: str) -> dict[str, set[str]]:
+            pod = {**question("p")["Pod"], "status": status}
+            pod["spec"]["priority"] = 10
+            _, answer = await call("interference/preempt", asked(pod, n2=[], n3=[]))
+            found = answer["NodeNameToMetaVictims"]
+            return {node: {pod["UID"] for pod in each["Pods"]} for node, each in found.items()}
+
+        assert await victims() == {"n2": {uids["a"], uids["b"]}, "n3": {uids["c"], uids["d"]}}
+        for name in ("c", "d"):
+            await world.client.delete(PLAIN_PODS, name, PODS_NAMESPACE, grace_period=0)
+        await until(lambda: not scheduler.state.counted.cluster.pods_on("n3"))
+        assert await victims(nominatedNodeName="n3") == {}
+        assert await victims() == {"n2": {uids["a"], uids["b"]}}, "another pod has waited nowhere"
+        known.values["used"] = {"n1": 99, "n2": 95, "n3": 99}
+
+        async def more() -> bool:
+            return await victims(nominatedNodeName="n3") == {"n2": {uids["a"], uids["b"]}}
+
+        world.clock.skip(360)
+        await eventually(more)
 
 
 async def is_marked(world: SchedulerWorld, name: str) -> bool:

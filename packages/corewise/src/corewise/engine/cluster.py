@@ -46,6 +46,7 @@ class Estimates:
 
     ``now`` is Unix time. A node's own statement wins over that by its labels.
     ``cache_affinity_of`` returns how much a pod of a known type minds losing its cache.
+    ``shown_for``: seconds for which measurements show the use of a pod that has ended.
     """
 
     profile_of: Callable[[PodFacts], Profile | None] = lambda _: None
@@ -53,6 +54,7 @@ class Estimates:
     now: Callable[[], float] = lambda: math.inf
     bandwidth_by_labels: Callable[[Mapping[str, str]], int | None] = lambda _: None
     cache_affinity_of: Callable[[PodFacts], int] = lambda _: 0
+    shown_for: float = 0.0
 
     def recent(self, pod: PodFacts, since: float) -> Profile | None:
         """Return the profile of a pod that was placed at ``since``, if that still counts."""
@@ -97,6 +99,8 @@ class Cluster:
         """Where pods are that the ledger gives other CPUs than they were put with."""
         self._entries: dict[tuple[str, str], str] = {}
         """The keys of entries that count as pods of their own, by node and uid."""
+        self._ended: dict[str, list[tuple[float, Profile]]] = {}
+        """Pods that have ended, by node: the Unix time, and their use that measurements showed then."""
         self._estimates = Estimates()
         self._changed: dict[str, set[str]] = {}
         """Resources whose columns are behind, by node: they are written when somebody looks."""
@@ -143,6 +147,7 @@ class Cluster:
         if facts is None:
             return
         self._changed.pop(name, None)
+        self._ended.pop(name, None)
         self._columns.counterweights.remove_node(self._columns.row(name))
         for pod in self.pods_on(name):
             self._columns.neighbors.remove(pod)
@@ -194,6 +199,17 @@ class Cluster:
         owner = self._owner(pod, node)
         if owner is not None:
             self._put_entry(node, pod.uid, owner)
+
+    def end_pod(self, key: str) -> None:
+        """Count a pod no more, which has ended; its use lingers in the measurements of its node."""
+        node = self._node_of.get(key)
+        if node in self._facts:
+            use = self.lasting_use(*self.pods_on(node)[key])
+            if use.memory_bandwidth or use.memory:
+                now, ended = self._estimates.now(), self._ended.get(node, ())
+                left = [each for each in ended if now - each[0] < self._estimates.shown_for]
+                self._ended[node] = [*left, (now, use)]
+        self.remove_pod(key)
 
     def _take(self, key: str) -> None:
         node = self._node_of.pop(key)
@@ -306,16 +322,30 @@ class Cluster:
             each: (every.measured[each][here], every.measured_at[each][here]) for each in every.measured
         }
         made.measure(Measured((name,), columns))
+        made._ended[name] = list(self._ended.get(name, ()))
         return made
 
     def lasting_use(self, pod: PodFacts, placement: Placement) -> Profile:
         """Return the pod's use that measurements already show, by its profile: the rest is counterweight."""
-        profile = self._estimates.profile_of(pod) or Profile()
-        if placement.since is None:
-            return profile
+        profile = self._estimates.profile_of(pod)
+        if profile is None or placement.since is None:
+            return profile or Profile()
         age = np.array([self._estimates.now() - placement.since])
         shown = 1.0 - float(shares(age, self._estimates.counterweight)[0])
         return Profile(round(profile.memory_bandwidth * shown), round(profile.memory * shown))
+
+    def lingering_use(self, node: str) -> Profile:
+        """Return the use that the measurements of a node still show of pods that have ended there.
+
+        It goes evenly, as it goes from an average. Pods that ended before this program began are unknown.
+        """
+        now, shown_for = self._estimates.now(), self._estimates.shown_for
+        ended = [(now - since, use) for since, use in self._ended.get(node, ()) if now - since < shown_for]
+        parts = [(1 - max(0.0, age) / shown_for, use) for age, use in ended]
+        return Profile(
+            round(sum(part * use.memory_bandwidth for part, use in parts)),
+            round(sum(part * use.memory for part, use in parts)),
+        )
 
     def _weigh(self, pod: PodFacts, placement: Placement) -> None:
         """Count a pod by its profile, if its node is known: as a neighbor, and as placed lately if it was."""

@@ -95,6 +95,7 @@ class Interference:
             self._now,
             settings.capacity_by_rule,
             self.cache_affinity_of,
+            shown_for=max(settings.window, settings.counterweight.expiry),
         )
 
     def profile_of(self, pod: PodFacts) -> Profile | None:

@@ -19,7 +19,10 @@ other victims it would not fit), and if there is room for it now by kube-schedul
 filters, such as host ports and anti-affinity, are not known here.
 
 What is measured of a node includes its pods. A victim that an interference profile describes takes its
-profile with it, but for the part that counts as a counterweight, which measurements do not show yet.
+profile with it, but for the part that counts as a counterweight, which measurements do not show yet. They are
+averages, so for some minutes they include pods that have ended, such as earlier victims: their profiles are
+taken out too, less with every second. So the same pod is not given further victims while all it lacks is that
+the averages follow (:func:`waits_for_averages`).
 """
 
 from __future__ import annotations
@@ -137,6 +140,16 @@ def cheapest_victims(
     return sorted(cheapest, key=lambda each: each.importance)
 
 
+def waits_for_averages(engine: Engine, node: Cluster, pod: PodFacts) -> bool:
+    """Whether a pod fits on a node but for the use that measurements still show of pods that have ended.
+
+    ``node``: the cluster of this node alone, which is changed.
+    """
+    if engine.decide(pod, node.snapshot()).node is not None:
+        return False
+    return cheapest_victims(engine, node, pod, (), {}) is not None
+
+
 def _size(victim: Victim, node: Cluster) -> int:
     """Return the amplified milli-CPU that a pod takes of the node."""
     snapshot, pod = node.snapshot(), replace(victim.pod, kept=len(victim.placement.cpus))
@@ -160,6 +173,7 @@ class _Room:
         self._pod = pod
         self._published = published
         (self._facts,) = node.nodes.values()
+        self._lingering = node.lingering_use(self._facts.name)
         self._measured = {
             name: (node.snapshot().measured[name].copy(), node.snapshot().measured_at[name].copy())
             for name in node.snapshot().measured
@@ -236,12 +250,13 @@ class _Room:
             self._show_use()
 
     def _show_use(self) -> None:
-        """Take out of what was measured what those that are gone use.
+        """Take out of what was measured what those that are gone use, and what others that have ended show.
 
         A measured bandwidth stays above 0, since 0 is missing (interference/pressure.py): profiles can state
         more than the pods use.
         """
-        uses = [self._node.lasting_use(each.pod, each.placement) for each in self._gone.values()]
+        uses = [self._lingering]
+        uses += [self._node.lasting_use(each.pod, each.placement) for each in self._gone.values()]
         columns = dict(self._measured)
         for name, freed in (
             (_USED, -sum(each.memory_bandwidth for each in uses)),

@@ -94,7 +94,7 @@ class CountedCluster:
         self._tell(facts.key, findings)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Count a pod no more, unless another one of its name counts."""
+        """Count a pod no more, which has ended, unless another one of its name counts."""
         key = key_of(pod)
         counted = self._counted(key, pod.metadata.uid)
         if counted is None:
@@ -102,7 +102,7 @@ class CountedCluster:
         self._told.pop(key, None)
         if counted.owned_by_class:
             self.given_back.set()
-        self.cluster.remove_pod(key)
+        self.cluster.end_pod(key)
         self.on_room()
 
     def _tell(self, name: str, findings: Iterable[Finding]) -> None:

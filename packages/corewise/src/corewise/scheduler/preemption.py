@@ -18,6 +18,12 @@ A pod that is bound already is one whose resize in place waits for room (Deferre
 later, KEP-5836). A pod that owns CPUs gets no more of them by a resize, so it gets no victims. For any other
 pod kube-scheduler's own count is right, and so are its victims.
 
+A pod that has been given victims has a nominated node, ``status.nominatedNodeName``. kube-scheduler asks
+again, about this node and others, whenever the pod is refused, and it is refused while the averages of memory
+bandwidth still include the victims. Then no victims are named, on any node: once the averages follow, the pod
+fits on its nominated node. A restart forgets which pods have ended: it costs at most one more set of victims
+for each such pod.
+
 Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
 the extender refuses the node: there it reports "expected at least one victim pod".
 docs/concepts/scheduling-decisions.md: what helps then. Later versions name such a node with
@@ -34,7 +40,7 @@ import msgspec
 
 from corewise.engine import Cluster, Engine
 from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget
-from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
+from corewise.engine.preemption import Victim, cheapest_victims, waits_for_averages, with_budgets
 from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
@@ -75,7 +81,21 @@ class _Arguments(msgspec.Struct):
     meta_victims: dict[str, _Victims] | None = msgspec.field(default=None, name="NodeNameToMetaVictims")
 
 
+class _Status(msgspec.Struct):
+    nominated: str = msgspec.field(default="", name="nominatedNodeName")
+
+
+class _Nominated(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _NominatedPod(msgspec.Struct):
+    pod: _Nominated = msgspec.field(default_factory=_Nominated, name="Pod")
+
+
 _ARGUMENTS = msgspec.json.Decoder(_Arguments)
+_NOMINATED = msgspec.json.Decoder(_NominatedPod)
+"""The field of a pod that nothing else reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +108,11 @@ class Preempted:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArguments:
-    """The pod, and by node the victims that kube-scheduler proposes."""
+    """The pod, by node the victims that kube-scheduler proposes, and the pod's nominated node, if any."""
 
     pod: Pod
     victims: Mapping[str, Preempted]
+    nominated: str = ""
 
 
 def decode_preemption(body: bytes) -> PreemptionArguments:
@@ -101,7 +122,7 @@ def decode_preemption(body: bytes) -> PreemptionArguments:
         PreemptionArgumentsError: if it is none, or names no pod or no nodes.
     """
     try:
-        sent = _ARGUMENTS.decode(body)
+        sent, nominated = _ARGUMENTS.decode(body), _NOMINATED.decode(body)
     except UNREADABLE as error:
         raise PreemptionArgumentsError(f"no ExtenderPreemptionArgs: {error}") from error
     nodes = sent.meta_victims or sent.victims
@@ -115,7 +136,7 @@ def decode_preemption(body: bytes) -> PreemptionArguments:
         )
         for name, victims in nodes.items()
     }
-    return PreemptionArguments(sent.pod, proposed)
+    return PreemptionArguments(sent.pod, proposed, nominated.pod.status.nominated)
 
 
 def encode_preempted(nodes: Mapping[str, Preempted]) -> bytes:
@@ -140,11 +161,15 @@ class Preemptor:
     async def preempt(self, asked: PreemptionArguments) -> dict[str, Preempted]:
         """Return the victims on the nodes where evicting them makes room for the pod.
 
+        There are none while the pod waits for the victims that it was given to leave the averages.
+
         Raises:
             KubeError: if the PodDisruptionBudgets cannot be read.
         """
         if asked.pod.spec.node_name:
             return self._for_resize(asked)
+        if self._waits(asked):
+            return {}
         until = self.clock.monotonic() + self.budget
         budgets = list(await self.client.list(DISRUPTION_BUDGETS))
         found: dict[str, Preempted] = {}
@@ -164,15 +189,27 @@ class Preemptor:
             return {}
         return {name: each for name, each in asked.victims.items() if each.uids}
 
+    def _waits(self, asked: PreemptionArguments) -> bool:
+        """Whether the pod fits on its nominated node once averages no longer show pods that have ended."""
+        alone = self._alone(asked.nominated, asked.pod)
+        facts = pod_facts(asked.pod, self.state.counted.rules)
+        return alone is not None and waits_for_averages(self.engine(), alone, facts)
+
+    def _alone(self, name: str, pod: Pod) -> Cluster | None:
+        """Return the cluster of one node, without what is assumed of the pod; None if it is not known."""
+        if name not in self.state.counted.cluster.nodes:
+            return None
+        with self.state.assumed.without(pod):
+            return self.state.counted.cluster.alone(name)
+
     def _on(
         self, name: str, asked: PreemptionArguments, budgets: Sequence[DisruptionBudget]
     ) -> Preempted | None:
         """Choose the victims on one node; None where no eviction helps, or none is needed."""
         node, proposed = self.state.node(name), frozenset(asked.victims[name].uids)
-        if node is None or name not in self.state.counted.cluster.nodes:
+        alone = self._alone(name, asked.pod)
+        if node is None or alone is None:
             return None
-        with self.state.assumed.without(asked.pod):
-            alone = self.state.counted.cluster.alone(name)
         priority, now = asked.pod.spec.priority or 0, self.clock.now().timestamp()
         lower = lower_pods(name, alone, priority, self.state.pod, now)
         victims = [replace(each, proposed=each.uid in proposed) for each in lower]
