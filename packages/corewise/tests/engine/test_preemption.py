@@ -233,7 +233,7 @@ def test_use_that_outlasts_the_averages_costs_more_victims() -> None:
     assert victims_for(scene, victims[:8]) == ["ns/v6", "ns/v7"]
 
 
-def test_victims_that_make_no_room_are_no_reason_to_wait() -> None:
+def test_victims_too_few_are_no_reason_to_wait() -> None:
     scene, victims = crowded(10)
     scene.cluster.end_pod(victims[9].pod.key)
     scene.measure(memorybandwidth_used=97e9)
