@@ -12,6 +12,7 @@ which requests what it owns: that pod is being bound, or is gone and its entry i
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -99,7 +100,7 @@ class Cluster:
         """Where pods are that the ledger gives other CPUs than they were put with."""
         self._entries: dict[tuple[str, str], str] = {}
         """The keys of entries that count as pods of their own, by node and uid."""
-        self._ended: dict[str, list[tuple[float, Profile]]] = {}
+        self._ended: dict[str, deque[tuple[float, Profile]]] = {}
         """Pods that have ended, by node: the Unix time, and their use that measurements showed then."""
         self._estimates = Estimates()
         self._changed: dict[str, set[str]] = {}
@@ -206,9 +207,10 @@ class Cluster:
         if node in self._facts:
             use = self.lasting_use(*self.pods_on(node)[key])
             if use.memory_bandwidth or use.memory:
-                now, ended = self._estimates.now(), self._ended.get(node, ())
-                left = [each for each in ended if now - each[0] < self._estimates.shown_for]
-                self._ended[node] = [*left, (now, use)]
+                now, ended = self._estimates.now(), self._ended.setdefault(node, deque())
+                while ended and now - ended[0][0] >= self._estimates.shown_for:
+                    ended.popleft()
+                ended.append((now, use))
         self.remove_pod(key)
 
     def _take(self, key: str) -> None:
@@ -322,7 +324,7 @@ class Cluster:
             each: (every.measured[each][here], every.measured_at[each][here]) for each in every.measured
         }
         made.measure(Measured((name,), columns))
-        made._ended[name] = list(self._ended.get(name, ()))
+        made._ended[name] = deque(self._ended.get(name, ()))
         return made
 
     def lasting_use(self, pod: PodFacts, placement: Placement) -> Profile:
@@ -330,8 +332,10 @@ class Cluster:
         profile = self._estimates.profile_of(pod)
         if profile is None or placement.since is None:
             return profile or Profile()
-        age = np.array([self._estimates.now() - placement.since])
-        shown = 1.0 - float(shares(age, self._estimates.counterweight)[0])
+        age, counterweight = self._estimates.now() - placement.since, self._estimates.counterweight
+        if age >= counterweight.expiry:
+            return profile
+        shown = 1.0 - float(shares(np.array([age]), counterweight)[0])
         return Profile(round(profile.memory_bandwidth * shown), round(profile.memory * shown))
 
     def lingering_use(self, node: str) -> Profile:
