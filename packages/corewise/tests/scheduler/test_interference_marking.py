@@ -166,11 +166,11 @@ async def test_policy_and_webhook_mark_the_same(labels: dict[str, str], daemon: 
 
 
 @pytest.mark.parametrize(("away", "policy"), [("schedule", "Ignore"), ("wait", "Fail")])
-def test_failure_policy_is_as_the_user_says(away: str, policy: str) -> None:
+def test_only_the_policy_fails_for_pods_that_wait(away: str, policy: str) -> None:
     settings = configured(f"{TEXT}  whileAway: {away}\n")
     assert mutating_policy(settings)["spec"]["failurePolicy"] == policy
     (hook,) = webhook_configuration(client_config("https://corewise", ""), settings)["webhooks"]
-    assert hook["failurePolicy"] == policy
+    assert hook["failurePolicy"] == "Ignore"
 
 
 @pytest.mark.parametrize(("above", "names"), [("0", "hog quiet slowed tiered"), ("5GB/s", "slowed")])

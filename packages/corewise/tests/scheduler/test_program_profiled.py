@@ -249,7 +249,11 @@ async def older(tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
         yield SchedulerWorld(cluster.server, cluster.client, cluster.administrator)
 
 
-async def test_older_servers_ask_the_webhook(older: SchedulerWorld, known: Known, tmp_path: Path) -> None:
+@pytest.mark.parametrize("away", ["schedule", "wait"])
+async def test_older_servers_ask_the_webhook(
+    older: SchedulerWorld, known: Known, tmp_path: Path, away: str
+) -> None:
+    text = FILE.replace("  window", f"  whileAway: {away}\n  window")
     tried = count()
 
     async def is_asked() -> bool:
@@ -257,7 +261,7 @@ async def test_older_servers_ask_the_webhook(older: SchedulerWorld, known: Known
 
     for name in NODES:
         await older.add_node(name, 8)
-    async with scheduling(older, known, tmp_path) as scheduler:
+    async with scheduling(older, known, tmp_path, text) as scheduler:
         await until(lambda: paths(scheduler) == {"webhook"})
         await eventually(is_asked)
     assert not await is_marked(older, "away"), "failurePolicy Ignore: it is created unmarked"

@@ -14,8 +14,10 @@ and kubelet: a marked pod is scheduled also where kube-scheduler was not told of
 
 From Kubernetes 1.36 on a MutatingAdmissionPolicy marks pods in the API server. Before, a webhook of the
 scheduler does, by the same conditions. Both follow the configuration: who is at stake stands in their
-conditions. Their failurePolicy is Ignore, but Fail with ``whileAway: wait``. A pod that is created before
-they have followed, or while they fail, is placed as a plain one; the scheduler counts it.
+conditions. A pod that is created before they have followed, or while they fail, is placed as a plain one; the
+scheduler counts it. So their failurePolicy is Ignore, but for the policy it is Fail with ``whileAway: wait``:
+then it marks every such pod whether corewise runs or not. A webhook with Fail would refuse to create these
+pods while no replica answers, those of corewise itself too if a profile selects them.
 """
 
 from __future__ import annotations
@@ -116,10 +118,6 @@ def _holds(requirement: Requirement) -> str:
             return f"!{label}.hasValue()"
 
 
-def _failure_policy(settings: InterferenceConfiguration) -> str:
-    return "Fail" if settings.while_away is WhileAway.WAIT else "Ignore"
-
-
 def mutating_policy(settings: InterferenceConfiguration) -> dict[str, Any]:
     """Return the MutatingAdmissionPolicy. Some profile must be at stake."""
     patch = request_patch(INTERFERENCE_RESOURCE, '"0"')
@@ -128,7 +126,7 @@ def mutating_policy(settings: InterferenceConfiguration) -> dict[str, Any]:
         "kind": "MutatingAdmissionPolicy",
         "metadata": {"name": NAME},
         "spec": {
-            "failurePolicy": _failure_policy(settings),
+            "failurePolicy": "Fail" if settings.while_away is WhileAway.WAIT else "Ignore",
             "reinvocationPolicy": "IfNeeded",
             "matchConstraints": {"resourceRules": [NEW_PODS]},
             "matchConditions": match_conditions(settings),
@@ -154,9 +152,8 @@ def webhook_configuration(config: ClientConfig, settings: InterferenceConfigurat
     """
     webhooks: list[dict[str, Any]] = []
     if settings is not None and settings.at_stake:
-        policy, called = _failure_policy(settings), config(WEBHOOK_PATH)
         asked = {
-            **webhook("interference.corewise.io", called, NEW_PODS, failure_policy=policy),
+            **webhook("interference.corewise.io", config(WEBHOOK_PATH), NEW_PODS),
             "matchConditions": match_conditions(settings),
             "reinvocationPolicy": "IfNeeded",
         }
