@@ -33,6 +33,7 @@ from corewise.scheduler.observing.readings import State
 from corewise.scheduler.program import Scheduler
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import BIND_REFUSALS
+from corewise.vocabulary.names import INTERFERENCE_RESOURCE
 from corewise.vocabulary.reasons import Reason
 from loop_steps import FEW, counted
 from manager.world import PODS_NAMESPACE, eventually, until
@@ -430,6 +431,60 @@ async def test_a_nodes_annotation_states_what_its_memory_moves(
 
             await eventually(seen)
     assert caplog.text.count("memory-bandwidth cannot be read") == 2
+
+
+async def test_explain_pod_leaves_out_what_nobody_asks(
+    world: SchedulerWorld, nodes: None, tmp_path: Path
+) -> None:
+    world.server.write_kubeconfig(tmp_path / "user")
+    (tmp_path / "scheduler.yaml").write_text(FILE)
+    await world.client.create(PLAIN_PODS, pod_document("plain", cpu="1"), PODS_NAMESPACE)
+    await world.client.create(PLAIN_PODS, pod_document("owner", cpu="1", qos="LSR"), PODS_NAMESPACE)
+    marked = pod_document("marked", cpu="1")
+    amounts = marked["spec"]["containers"][0]["resources"]
+    for each in ("requests", "limits"):
+        amounts.setdefault(each, {})[INTERFERENCE_RESOURCE] = "0"
+    await world.client.create(PLAIN_PODS, marked, PODS_NAMESPACE)
+    options = [str(tmp_path / "user"), "--config", str(tmp_path / "scheduler.yaml")]
+    plain, owner, named = [await explain(*options, f"apps/{each}") for each in ("plain", "owner", "marked")]
+    assert "nodes          2 of 2 suit it\n" in plain.stdout
+    assert "interference   left out: kube-scheduler asks about this pod only with --pods all" in plain.stdout
+    assert not plain.stderr
+    for asked in (owner, named):
+        assert "left out" not in asked.stdout
+        assert "no Prometheus was named" in asked.stderr
+
+
+@pytest.mark.parametrize(("scoring", "first"), [("LeastAllocated", "n2"), ("MostAllocated", "n1")])
+async def test_explain_pod_scores_as_the_file_says(
+    world: SchedulerWorld, tmp_path: Path, scoring: str, first: str
+) -> None:
+    world.server.write_kubeconfig(tmp_path / "user")
+    (tmp_path / "scheduler.yaml").write_text(f"scoring: {scoring}\n")
+    for name, size in (("n1", 4), ("n2", 8)):
+        await world.add_node(name, size)
+    await world.client.create(PLAIN_PODS, pod_document("p", cpu="1"), PODS_NAMESPACE)
+    options = ["--config", str(tmp_path / "scheduler.yaml"), "-o", "json"]
+    answer = json.loads((await explain(str(tmp_path / "user"), "apps/p", *options)).stdout)
+    assert max(answer["nodes"], key=lambda each: int(each["total"]))["node"] == first
+
+
+async def test_explain_pod_ignores_a_bound_pods_own_use(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
+) -> None:
+    world.server.write_kubeconfig(tmp_path / "user")
+    (tmp_path / "scheduler.yaml").write_text(FILE)
+    bound = a_stream("p")
+    bound["spec"]["nodeName"] = "n1"
+    await world.client.create(PLAIN_PODS, bound, PODS_NAMESPACE)
+    async with fake_prometheus(known) as server:
+        options = ["--config", str(tmp_path / "scheduler.yaml"), "--prometheus", server.url]
+        told = (await explain(str(tmp_path / "user"), "apps/p", *options, "--node", "n1")).stdout
+        known.values["used"] = {"n1": 3, "n2": 60}
+        least = (await explain(str(tmp_path / "user"), "apps/p", *options, "--node", "n1")).stdout
+    assert "85 GB/s > 10 GB/s: passes (capacity 100 GB/s, used 15 GB/s" in told
+    assert "ignoring the pod's own usage; measured latency, cache and CPU use include it" in told
+    assert "100 GB/s > 10 GB/s: passes" in least, "0 would be missing"
 
 
 async def test_explain_pod_shows_both_sides_and_prometheus_gaps(

@@ -17,11 +17,12 @@ from corewise.cli.dump_client import client_of, from_option
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.files import FILE
-from corewise.cli.interference_inputs import read_interference
+from corewise.cli.interference_inputs import read_scheduler_file
 from corewise.cli.new_pod import read_new_pod
 from corewise.cli.options import cluster_options, connection_options, examples, named
 from corewise.cli.output import Form, show_explanation
 from corewise.manager.options import OfflinePods
+from corewise.scheduler.configuration import DEFAULTS
 from corewise.views.errors import ObjectNotFoundError
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.new_pod import explain_new_pod
@@ -97,7 +98,7 @@ def reason_command(code: str, form: Form) -> None:
     "--node", default="", shell_complete=node_names, help="Show this node alone, with every detail."
 )
 @click.option(
-    "--config", "config_file", type=FILE, help="The scheduler's file, if it configures interference."
+    "--config", "config_file", type=FILE, help="The scheduler's file: how it scores, and interference."
 )
 @click.option(
     "--prometheus", default="", metavar="URL", help="Prometheus that has the nodes' memory bandwidth."
@@ -118,8 +119,8 @@ def pod_command(
     """Explain where a pod is, which CPUs it has, and why each node fits it or not.
 
     Decides as the scheduler would now, from nodes and pods as they are in the cluster. With --config and
-    --prometheus also by the effect of the pod's type on memory and cache: both sides of the filter, every
-    metric's value, age, position and points (--node shows them).
+    --prometheus also by the effect of the pod's type on memory and cache, if kube-scheduler asks about that:
+    both sides of the filter, every metric's value, age, position and points (--node shows them).
 
     The namespaces that allow LSE pods are read from the scheduler's MutatingAdmissionPolicyBinding or
     MutatingWebhookConfiguration: the account must be able to list both kinds, or the dump must have them.
@@ -138,9 +139,9 @@ def pod_command(
         raise click.UsageError("name one pod, NAMESPACE/NAME, or one manifest, --file")
     if prometheus and config_file is None:
         raise click.UsageError("--prometheus needs --config: the file says what is read there")
-    interference = None if config_file is None else read_interference(config_file)
+    configuration = DEFAULTS if config_file is None else read_scheduler_file(config_file)
     client = client_of(dump, kubeconfig, context)
-    listed = asyncio.run(read_pod(client, name, interference, prometheus))
+    listed = asyncio.run(read_pod(client, name, configuration, prometheus))
     if node and node not in listed.decision.names:
         raise ObjectNotFoundError.node(node)
     show_explanation(explain_pod(listed, node), form, listed.missing)

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -36,8 +36,11 @@ from corewise.engine.interference import interfering_requests
 from corewise.engine.reading import key_of, pod_facts
 from corewise.interference.pressure import COLUMNS
 from corewise.quantities import Quantity, QuantityError
+from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration, read_configuration
 from corewise.views.interference_explanation import ExplainedPod, MeasuredNode, PlacedPod
 from corewise.workload.pods import Pod
+
+T = TypeVar("T")
 
 _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
@@ -56,13 +59,26 @@ def read_interference(file: Path) -> InterferenceConfiguration:
     Raises:
         Failure: if the file cannot be read, has errors, or has no such section.
     """
-    parsed = parse_interference(text_of(file))
+    found = _told(file, parse_interference(text_of(file)))
+    if found is None:
+        raise Failure(f"{file} has no section {INTERFERENCE!r}")
+    return found
+
+
+def read_scheduler_file(file: Path) -> SchedulerConfiguration:
+    """Read the whole file; print warnings.
+
+    Raises:
+        Failure: if the file cannot be read or has errors.
+    """
+    return _told(file, read_configuration(text_of(file))) or DEFAULTS
+
+
+def _told(file: Path, parsed: Parsed[T]) -> T | None:
     if parsed.errors:
         raise Failure("\n".join(f"{file}: {problem}" for problem in parsed.errors))
     for problem in parsed.warnings:
         say(f"{file}: {problem}")
-    if parsed.value is None:
-        raise Failure(f"{file} has no section {INTERFERENCE!r}")
     return parsed.value
 
 

@@ -9,7 +9,17 @@ from dataclasses import dataclass, field, replace
 
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.workload_ratios import QuotaRatio, quota_ratio
-from corewise.engine import Cluster, Decision, Engine, Interference, Placement, PodFacts, assemble
+from corewise.engine import (
+    Allocation,
+    Cluster,
+    Decision,
+    Engine,
+    Interference,
+    Measured,
+    Placement,
+    PodFacts,
+    assemble,
+)
 from corewise.engine.amplified_cpu import normalized_owned
 from corewise.engine.objects import DISRUPTION_BUDGETS, TOPOLOGIES, DisruptionBudget, ReportedTopology
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
@@ -20,16 +30,20 @@ from corewise.kube.objects import PartialObject
 from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.active_config import identities
+from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
+from corewise.scheduler.marking import has_stake
 from corewise.scheduler.observing.readings import NodeNames, complaint, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.plugins import load_plugins
-from corewise.scheduler.policy import NAME, published_rules
+from corewise.scheduler.policy import NAME, published_rules, requests_it
 from corewise.scheduler.preemption import lower_pods, published_amounts
 from corewise.scheduler.state import UNFINISHED
+from corewise.vocabulary.names import INTERFERENCE_RESOURCE
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, EXEMPT_CLASSES, QoSRules
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
+_USED, _AVAILABLE = "memorybandwidth_used", "memory_available"
 _EVICTABLE = 100
 """How many nodes are looked at for pods to evict: each takes a millisecond or more."""
 
@@ -42,7 +56,8 @@ class ListedPod:
     read, in words. ``victims``: of a pod that waits and fits no node, the pods of lower priority whose
     eviction makes room for it, by node; of the first hundred nodes where that can help. ``owned``: the CPUs
     that a pod whose CPUs are normalized would own, by node. ``divided_by``: the ratio that divides its
-    quotas where it is, None if it is not bound or none divides them.
+    quotas where it is, None if it is not bound or none divides them. ``ignores_interference``: interference
+    is configured, and kube-scheduler does not ask about it for this pod unless it asks about all pods.
     """
 
     facts: PodFacts
@@ -53,6 +68,7 @@ class ListedPod:
     victims: Mapping[str, Sequence[Victim]] = field(default_factory=dict)
     owned: Mapping[str, int] = field(default_factory=dict)
     divided_by: QuotaRatio | None = None
+    ignores_interference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +109,10 @@ async def list_pod(
     client: Client,
     namespace: str,
     name: str,
-    interference: InterferenceConfiguration | None = None,
+    configuration: SchedulerConfiguration = DEFAULTS,
     prometheus: PrometheusClient | None = None,
 ) -> ListedPod:
-    """Read a pod and the cluster, and decide; by its profile too if there are any, and what Prometheus knows.
+    """Read a pod and the cluster, and decide; also by its profile if kube-scheduler asks about that.
 
     Raises:
         KubeError: if the pod, the nodes or the other pods cannot be read.
@@ -119,12 +135,17 @@ async def list_pod(
     for each in pods:
         if holds_resources(each):
             cluster.put_pod(pod_facts(each, published.rules), placement(each, published.rules)[0])
-    plugin = None
-    if interference is not None:
-        plugin = Interference(interference, time.time)
+    plugin, settings = None, configuration.interference
+    is_asked = settings is not None and _asks_about(pod, settings, published.rules)
+    if settings is not None and is_asked:
+        plugin = Interference(settings, time.time)
         cluster.estimate(plugin.estimates())
-        missing += await _measure(cluster, nodes, interference, prometheus)
-    listed = decide_about(pod, cluster, published.rules, plugin, missing)
+        measured, unknown = await _measure(nodes, settings, prometheus)
+        cluster.measure(_without_use(measured, pod, cluster, published.rules))
+        missing += unknown
+    engine = _engine(configuration.scoring, plugin)
+    listed = decide_about(pod, cluster, published.rules, missing, engine=engine)
+    listed = replace(listed, ignores_interference=settings is not None and not is_asked)
     if listed.placement is not None:
         annotated = {each.metadata.name: each.metadata.annotations for each in nodes}
         there = annotated.get(listed.placement.node, {})
@@ -132,7 +153,6 @@ async def list_pod(
     if listed.placement is not None or listed.decision.feasible.any() or listed.facts.problem is not None:
         return listed
     budgets = await _budgets(client)
-    engine = _engine(plugin)
     by_key = {key_of(each): each for each in pods}
     victims: dict[str, Sequence[Victim]] = {}
     with cluster.without_entries(pod.metadata.uid):
@@ -166,16 +186,40 @@ async def _budgets(client: Client) -> Sequence[DisruptionBudget]:
         return ()
 
 
-def _engine(plugin: Interference | None) -> Engine:
-    return assemble(interference=plugin, plugins=load_plugins(), kube_checks=True)
+def _engine(scoring: Allocation = DEFAULTS.scoring, interference: Interference | None = None) -> Engine:
+    return assemble(scoring, interference=interference, plugins=load_plugins(), kube_checks=True)
+
+
+def _asks_about(pod: Pod, settings: InterferenceConfiguration, rules: QoSRules) -> bool:
+    """Whether kube-scheduler asks about a pod's interference without ``--pods all``."""
+    owns_cpus = pod_facts(pod, rules).owned_by_class > 0
+    return owns_cpus or has_stake(pod, settings) or requests_it(pod, INTERFERENCE_RESOURCE)
+
+
+def _without_use(measured: Measured, pod: Pod, cluster: Cluster, rules: QoSRules) -> Measured:
+    """Return the measurements without a bound pod's own use of bandwidth and memory, by its profile.
+
+    A value stays above 0, since a bandwidth of 0 is missing: the profile can state more than the pod uses.
+    """
+    if pod.spec.node_name not in measured.names or not holds_resources(pod):
+        return measured
+    use = cluster.lasting_use(pod_facts(pod, rules), placement(pod, rules)[0])
+    row, columns = measured.names.index(pod.spec.node_name), dict(measured.columns)
+    for name, change in ((_USED, -use.memory_bandwidth), (_AVAILABLE, use.memory)):
+        if name in columns:
+            values, sampled = columns[name][0].copy(), columns[name][1]
+            values[row] = max(values[row] + change, 1.0) if values[row] > 0 else values[row]
+            columns[name] = values, sampled
+    return replace(measured, columns=columns)
 
 
 def decide_about(
     pod: Pod,
     cluster: Cluster,
     rules: QoSRules,
-    plugin: Interference | None = None,
     missing: Iterable[str] = (),
+    *,
+    engine: Engine | None = None,
 ) -> ListedPod:
     """Decide about a pod as if it was not bound; the cluster is without it afterwards."""
     facts = pod_facts(pod, rules)
@@ -183,7 +227,7 @@ def decide_about(
     cluster.remove_pod(key_of(pod))
     with cluster.without_entries(pod.metadata.uid):
         snapshot = cluster.snapshot()
-        decision = _engine(plugin).decide(facts, snapshot)
+        decision = (engine or _engine()).decide(facts, snapshot)
         owned = normalized_owned(facts, snapshot) if facts.normalizes else {}
     return ListedPod(facts, where, decision, findings, tuple(missing), owned=owned)
 
@@ -211,23 +255,20 @@ async def _topologies(client: Client, missing: list[str]) -> Iterable[ReportedTo
 
 
 async def _measure(
-    cluster: Cluster,
-    nodes: Iterable[Node],
-    interference: InterferenceConfiguration,
-    prometheus: PrometheusClient | None,
-) -> list[str]:
-    """Have the cluster know what Prometheus knows; return what it does not tell, in words."""
+    nodes: Iterable[Node], interference: InterferenceConfiguration, prometheus: PrometheusClient | None
+) -> tuple[Measured, list[str]]:
+    """Return the measurements that Prometheus has, and its gaps in words."""
     if prometheus is None:
-        return ["interference: no Prometheus was named (--prometheus), so nothing is measured"]
+        return Measured(), ["interference: no Prometheus was named (--prometheus), so nothing is measured"]
     names = NodeNames(identities(nodes))
     observation = await observe(prometheus, sources(interference), names, time.time)
-    cluster.measure(observation.measured())
     failing: dict[str, list[str]] = {}
     for series, error in observation.failures.items():
         failing.setdefault(error.message, []).append(series)
     answered = [each for each in observation.sources if each.metric not in observation.failures]
     wrong = (complaint(each, observation.readings[each.metric]) for each in answered)
-    return [*(f"{', '.join(series)}: {message}" for message, series in failing.items()), *filter(None, wrong)]
+    failed = (f"{', '.join(series)}: {message}" for message, series in failing.items())
+    return observation.measured(), [*failed, *filter(None, wrong)]
 
 
 def _bound(

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.client import Client
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import PODS
 from corewise.prometheus.client import PrometheusClient
 from corewise.quantities import MILLI
+from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
 from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod, list_pod
 from corewise.views.errors import ObjectNotFoundError
@@ -25,14 +25,14 @@ _SHOWN_NODES = 20
 
 
 async def read_pod(
-    client: Client, name: str, interference: InterferenceConfiguration | None = None, url: str = ""
+    client: Client, name: str, configuration: SchedulerConfiguration = DEFAULTS, url: str = ""
 ) -> ListedPod:
     """Return the decision about the pod NAMESPACE/NAME; ``url`` is that of a Prometheus."""
     namespace, _, pod = name.rpartition("/")
     async with client, AsyncExitStack() as stack:
         try:
             prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
-            listed = await list_pod(client, namespace or "default", pod, interference, prometheus)
+            listed = await list_pod(client, namespace or "default", pod, configuration, prometheus)
             raw = await client.get(PODS.typed(dict), pod, namespace or "default")
             return replace(listed, findings=(*listed.findings, *await pod_remarks(client, raw)))
         except NotFound as error:
@@ -87,9 +87,12 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
         yield from [Line("to fix", problem.reason.fix)] if problem.reason.fix else []
         yield Line("nodes", "no node suits it, not even an empty one")
         return
-    if listed.placement is not None:
-        yield Line("if not bound", "the result would be as follows, ignoring the pod's own usage")
     decision = listed.decision
+    if listed.ignores_interference:
+        yield Line("interference", "left out: kube-scheduler asks about this pod only with --pods all")
+    if listed.placement is not None:
+        measured = "; measured latency, cache and CPU use include it" if decision.accounts else ""
+        yield Line("if not bound", f"the result would be as follows, ignoring the pod's own usage{measured}")
     causes = "; ".join(f"{each.cause.summary} ({count(each.nodes, 'node')})" for each in decision.causes())
     suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
     yield Line("nodes", f"{suiting}; not the others: {causes}" if causes else suiting)
