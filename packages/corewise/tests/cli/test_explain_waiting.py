@@ -69,13 +69,22 @@ def report(*pods: WaitingReport, age: int = 4, **more: Any) -> InterferenceRepor
     )
 
 
-def objects(shown: InterferenceReport | str | None, *, node: str = "n1", phase: str = "Running") -> list[Any]:
+def objects(
+    shown: InterferenceReport | str | None,
+    *,
+    node: str = "n1",
+    phase: str = "Running",
+    bound: int | None = None,
+) -> list[Any]:
+    """A pod, bound so many seconds ago, and its node's topology."""
+    at = rfc(now() - timedelta(seconds=bound or 0))
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
     pod = {
         "kind": "Pod",
         "apiVersion": "v1",
         "metadata": {"name": "web", "namespace": "default", "uid": "u1"},
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "x"}]} if node else {},
-        "status": {"phase": phase},
+        "status": {"phase": phase, **({} if bound is None else {"conditions": conditions})},
     }
     text = shown.encode() if isinstance(shown, InterferenceReport) else shown
     topology = {
@@ -152,8 +161,8 @@ def test_without_an_antagonist_the_reason_is_shown(
     [
         (lambda: objects(report()), "waits little for CPUs on node n1"),
         (lambda: objects(report(unknown=12)), "CPUWaitUnknown"),
-        (lambda: objects(report(unknown=2)), "of 2 pods there the kernel tells no wait"),
-        (lambda: objects(report(left_out=3)), "left out of the report: 3 more pods that wait"),
+        (lambda: objects(report(unknown=2)), "the wait of 2 pods there: it may be one of them"),
+        (lambda: objects(report(left_out=3)), "left out of the report: 3 more pods that wait: it may be"),
         (lambda: objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH, uid="older"))), "waits little"),
         (lambda: objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH), age=200)), "agent does not run"),
         (lambda: objects(report(age=1900)), "agent does not run"),
@@ -169,6 +178,26 @@ def test_what_is_not_known_says_why(tmp_path: Path, made: Callable[[], list[Any]
     text = " ".join(explain(tmp_path, made()).split())
     assert " ".join(said.split()) in text
     assert "antagonist" not in text
+
+
+@pytest.mark.parametrize(
+    ("made", "bound", "reason"),
+    [
+        ({"age": 540}, 3600, "WaitsLittle"),
+        ({"age": 540}, 605, "WaitsLittle"),
+        ({"age": 540}, 595, "TooFewSamples"),
+        ({"age": 540}, 15, "TooFewSamples"),
+        ({"age": 4, "unknown": 2}, 3600, None),
+        ({"age": 4, "left_out": 1}, 3600, None),
+        ({"age": 4, "unknown": 12}, 15, "CPUWaitUnknown"),
+    ],
+)
+def test_a_pod_not_judged_is_not_acquitted(
+    tmp_path: Path, made: dict[str, int], bound: int, reason: str | None
+) -> None:
+    items = objects(report(**made), bound=bound)
+    assert json.loads(explain(tmp_path, items, "-o", "json"))["reason"] == reason
+    assert ("waits little" in explain(tmp_path, items)) == (reason == "WaitsLittle")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--config", __file__), ("default/web", "--config", __file__)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from corewise.kube.objects import ObjectMeta, ResourceRequirements
@@ -141,4 +142,7 @@ def test_throttling_is_what_the_agent_reports() -> None:
     assert (free["throttled"], free["waited"], free["waits"]) == (0.0, 0.0, None)
     unsure = InterferenceReport(time="", watched=2, unknown=1, pods=[waiting])
     assert records(FREE, report=unsure)[0]["throttled"] is None
+    early = InterferenceReport(time="2026-01-01T00:00:59Z", watched=2)
+    new = msgspec.structs.replace(FREE, scheduled_at="2026-01-01T00:00:00Z")
+    assert records(new, report=early)[0]["throttled"] is None
     assert records(FREE)[0]["throttled"] is None

@@ -3,6 +3,9 @@
 What the pod's agent found stands on the NodeResourceTopology of the node, so neither agent nor node need be
 reachable. A report is *stale* if it was due again three times since: every minute while pods wait, every ten
 minutes otherwise.
+
+A report that does not name a pod says that it waits little only if the agent watched the pod for a minute
+before, knows the wait of every pod, and named all that wait.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 _STALE_WAITING, _STALE = 180, 1800
+_WATCHED_AT_LEAST = 60
+"""Seconds from a pod's binding to a report that judges it: half of them pass until a verdict is written."""
 _NAMED = frozenset({Reason.ANTAGONIST_NAMED, Reason.ANTAGONIST_OUTSIDE_PODS})
 
 
@@ -73,6 +78,20 @@ def fresh_report(text: str | None, now: datetime) -> InterferenceReport | None:
         return None
     age = _age(report.time, now)
     return None if age is None or age > (_STALE_WAITING if report.pods else _STALE) else report
+
+
+def is_too_new(pod: Pod, report: InterferenceReport) -> bool:
+    """Whether a pod was bound too shortly before a report to be judged in it."""
+    try:
+        watched = datetime.fromisoformat(report.time) - datetime.fromisoformat(pod.scheduled_at)
+    except (ValueError, TypeError):
+        return False
+    return watched.total_seconds() < _WATCHED_AT_LEAST
+
+
+def judges_all(report: InterferenceReport) -> bool:
+    """Whether the pods that a report does not name wait little, but for new ones."""
+    return not report.unknown and not report.left_out
 
 
 def explain_waiting(subject: WaitSubject, now: datetime) -> Explanation:
@@ -131,20 +150,36 @@ def _explanation(
 def _not_waiting(
     subject: WaitSubject, report: InterferenceReport, record: dict[str, object], age: int
 ) -> Explanation:
-    """Explain a pod that the report does not name: it waits little, unless its wait is unknown."""
+    """Explain a pod that the report does not name: it waits little, unless the report does not judge it."""
+    reason: Reason | None = None
+    heading, lines = "is not known to wait", [_report_line(report, age)]
     if 0 < report.unknown >= report.watched:
         reason = Reason.CPU_WAIT_UNKNOWN
-        lines = [Line("verdict", f"{reason}: {reason.meaning}"), Line("to fix", reason.fix)]
-        return _explanation(subject, "is not known to wait", {**record, "reason": reason}, lines)
-    reason = Reason.WAITS_LITTLE
-    lines = [Line("verdict", f"{reason}: {reason.meaning}"), _report_line(report, age)]
+        lines = [Line("to fix", reason.fix)]
+    elif is_too_new(subject.pod, report):
+        reason = Reason.TOO_FEW_SAMPLES
+        when = "the agent reports within a minute if the pod waits, else every 10 minutes"
+        lines.append(Line("next", f"ask again: {when}"))
+    elif judges_all(report):
+        reason, heading = Reason.WAITS_LITTLE, "waits little for CPUs"
+        text = "the CPUs are not the cause: look at memory, disk, network, and what it calls"
+        lines.append(Line("next", text))
+    else:
+        lines += _doubts(report)
+    if reason is not None:
+        lines.insert(0, Line("verdict", f"{reason}: {reason.meaning}"))
+    return _explanation(subject, heading, {**record, "reason": reason}, lines)
+
+
+def _doubts(report: InterferenceReport) -> Iterator[Line]:
+    """Yield the reasons why a pod that the report does not name may wait all the same."""
     if report.unknown:
-        lines.append(Line("but", f"of {count(report.unknown, 'pod')} there the kernel tells no wait"))
+        pods = count(report.unknown, "pod")
+        yield Line("but", f"the kernel does not tell the wait of {pods} there: it may be one of them")
+        yield Line("to fix", Reason.CPU_WAIT_UNKNOWN.fix)
     if report.left_out:
-        text = f"left out of the report: {count(report.left_out, 'more pod')} that wait"
-        lines.append(Line("but", text))
-    lines.append(Line("next", "the CPUs are not the cause: look at memory, disk, network, and what it calls"))
-    return _explanation(subject, "waits little for CPUs", {**record, "reason": reason}, lines)
+        pods = count(report.left_out, "more pod")
+        yield Line("but", f"left out of the report: {pods} that wait: it may be one of them")
 
 
 def _report_line(report: InterferenceReport, age: int) -> Line:

@@ -31,6 +31,7 @@ from corewise.quantities import (
 )
 from corewise.suppression.batch_limits import KUBELET_PERIOD, BatchContainer, BatchPod, quota
 from corewise.views.pod_table import OFFLINE, PodRow
+from corewise.views.waiting_explanation import is_too_new, judges_all
 from corewise.vocabulary.interference_report import InterferenceReport, WaitingReport
 from corewise.vocabulary.names import BATCH_CPU
 from corewise.vocabulary.qos import QoSRules, normalizes_cpus
@@ -95,11 +96,11 @@ def _ratio_of_use(pod: Pod, work: str, node: NodeFigures) -> Ratio:
 
 
 def _waiting(pod: Pod, report: InterferenceReport | None) -> WaitingReport | None:
-    """Return the report's entry of a pod; one that it watches and does not name waits little."""
+    """Return the report's entry of a pod; one that it judges and does not name waits little."""
     if report is None:
         return None
     found = next((each for each in report.pods if each.uid == pod.metadata.uid), None)
-    if found is None and not report.unknown and not report.left_out:
+    if found is None and judges_all(report) and not is_too_new(pod, report):
         return WaitingReport(pod="", uid=pod.metadata.uid, reason="", used=0.0, waited=0.0)
     return found
 
