@@ -114,6 +114,17 @@ def test_each_node_has_base_unit_value_and_age() -> None:
     assert reading.oldest(NOW + 1000, 60.0) is None
 
 
+def test_node_without_a_value_has_no_sample_time() -> None:
+    found = answer(("n1", 2.0), ("n2", math.nan))
+    for metric in (Metric.MEMORY_BANDWIDTH, Metric.LLC_MPKI):
+        source = replace(SOURCE, metric=metric)
+        observation = Observation(
+            NOW, NODES.names, (source,), {metric: read(source, NODES, found, None, NOW)}
+        )
+        for _, sampled in observation.measured().columns.values():
+            assert np.isnan(sampled).tolist() == [False, True, True]
+
+
 @pytest.mark.parametrize("series", list(Metric))
 def test_exporters_zero_for_unsupported_readings_counts_as_missing(series: Metric) -> None:
     source = replace(SOURCE, metric=series)

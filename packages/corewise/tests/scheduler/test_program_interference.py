@@ -455,6 +455,23 @@ async def test_explain_pod_leaves_out_what_nobody_asks(
         assert "no Prometheus was named" in asked.stderr
 
 
+async def test_explain_pod_gives_missing_values_no_age(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
+) -> None:
+    world.server.write_kubeconfig(tmp_path / "user")
+    (tmp_path / "scheduler.yaml").write_text(FILE)
+    await add_stream(world, "p")
+    known.values["used"] = {"n1": 20}
+    async with fake_prometheus(known) as server:
+        options = ["--config", str(tmp_path / "scheduler.yaml"), "--prometheus", server.url]
+        told = (await explain(str(tmp_path / "user"), "apps/p", *options, "--node", "n2")).stdout
+        answer = json.loads((await explain(str(tmp_path / "user"), "apps/p", *options, "-o", "json")).stdout)
+    assert "memorybandwidth missing; not ranked" in " ".join(told.split())
+    ages = {each["node"]: each["accounts"]["Interference"]["ages"] for each in answer["nodes"]}
+    assert ages["n1"]["memorybandwidth_used"] is not None
+    assert ages["n2"]["memorybandwidth_used"] is None
+
+
 @pytest.mark.parametrize(("scoring", "first"), [("LeastAllocated", "n2"), ("MostAllocated", "n1")])
 async def test_explain_pod_scores_as_the_file_says(
     world: SchedulerWorld, tmp_path: Path, scoring: str, first: str

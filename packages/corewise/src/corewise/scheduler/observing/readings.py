@@ -219,15 +219,15 @@ class Observation:
     failures: Mapping[Metric, PrometheusError] = field(default_factory=dict)
 
     def measured(self) -> Measured:
-        """Return it as the engine takes it."""
+        """Return it as the engine takes it: where there is no value, there is no time of a sample."""
         columns = {
-            each.metric.column: (reading.values, reading.sampled)
+            each.metric.column: (reading.values, _known_times(reading))
             for each in self.sources
             if (reading := self.readings.get(each.metric)) is not None
         }
         misses = self.readings.get(Metric.LLC_MPKI)
         if misses is not None:
-            columns["llc_mpki_level"] = misses.levels, misses.sampled
+            columns["llc_mpki_level"] = misses.levels, _known_times(misses)
         return Measured(self.names, columns)
 
     def states(self, now: float) -> Mapping[Metric, Mapping[State, int]]:
@@ -237,6 +237,10 @@ class Observation:
             for each in self.sources
             if each.metric in self.readings
         }
+
+
+def _known_times(reading: Reading) -> Measures:
+    return np.where(np.isnan(reading.values), np.nan, reading.sampled)
 
 
 async def observe(
