@@ -178,8 +178,11 @@ def test_scheduler_reads_the_file_of_the_values(*, interference: bool) -> None:
 
 def test_other_keys_of_schedulers_file_are_values() -> None:
     schema = json.loads((chart.CHART / "values.schema.json").read_text())["properties"]
-    keys = schema["scheduler"]["properties"]["configuration"]["properties"]
-    assert {*keys, INTERFERENCE} == set(SCHEDULER_KEYS)
+    keys = {
+        name: set(schema[name]["properties"]["configuration"]["properties"])
+        for name in ("scheduler", "interference")
+    }
+    assert keys["scheduler"] | {INTERFERENCE} == keys["interference"] == set(SCHEDULER_KEYS)
 
 
 def test_key_of_schedulers_file_given_twice_is_refused() -> None:
@@ -416,6 +419,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"policies": {"resourceStatus": {"extraWriters": ["a'b"]}}}, "extraWriters/0"),
     ({"networkPolicy": {"callers": ["example.com"]}}, "'example.com' does not match pattern"),
     ({"interference": {"prometheusURL": "prometheus:9090"}}, "interference/prometheusURL"),
+    ({"interference": {"configuration": {"profiles": {}}}}, "'profiles' not allowed"),
+    ({"interference": {"configuration": {"interference": []}}}, "got array, want object"),
+    ({"interference": {"configuration": {"scoring": "Most"}}}, "must be one of 'LeastAllocated'"),
     ({"scheduler": {"configuration": {"normalizeCPUSet": "yes"}}}, "got string, want boolean"),
     ({"scheduler": {"configuration": {"normalizeCpuset": True}}}, "'normalizeCpuset' not allowed"),
 ]
