@@ -128,6 +128,12 @@ def test_an_antagonist_is_named_with_its_figures(tmp_path: Path) -> None:
         assert line in text, text
 
 
+def test_verdict_without_suspects_is_shown(tmp_path: Path) -> None:
+    items = objects(report(waiting(Reason.ANTAGONIST_NAMED)))
+    assert "verdict        AntagonistNamed for 3m" in explain(tmp_path, items)
+    assert json.loads(explain(tmp_path, items, "-o", "json"))["antagonist"] is None
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_documents_name_the_antagonist(tmp_path: Path, form: str) -> None:
     text = explain(tmp_path, objects(report(waiting(Reason.ANTAGONIST_NAMED, BATCH))), "-o", form)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from corewise.vocabulary.metrics import SCHEDULER, exported_by
 from corewise.workload.nodes import Node, NodeAddress, NodeStatus
 from engine.interference_scenes import STREAM, stream
 from engine.scenes import node
-from prometheus.fake_prometheus import fake_prometheus
+from prometheus.fake_prometheus import fake_prometheus, said
 
 NODES = ("n1", "n2")
 CAPACITY = 100e9
@@ -86,6 +87,53 @@ def test_curves_learn_from_refreshes_and_include_new_placements() -> None:
     assert decision.accounts["Interference"].of(0)["predicted"] == ["memorylatency"]
     cluster.put_pod(stream("a"), Placement("n1", since=active.now()))
     assert predicted(active, cluster, "n1") > 1.03 * predicted(active, cluster, "n2")
+
+
+CURVE = """\
+interference:
+  latencyModel: curve
+  metrics:
+    memorybandwidth: {query: used, unit: GB/s}
+    memorybandwidth_capacity: {query: capacity, unit: GB/s}
+    memorylatency: {query: latency, unit: ns}
+"""
+
+
+@pytest.mark.parametrize("failing", [{"used"}, {"latency"}, {"used", "latency", "capacity"}])
+async def test_curves_learn_nothing_from_kept_values(failing: set[str]) -> None:
+    active, cluster, clock = activated(CURVE)
+    values, away = {"capacity": 100.0}, set[str]()
+
+    def answers(query: str) -> Any:
+        if query in away:
+            return said(503, "unavailable", "away")
+        return [({"node": "n1"}, values[query])] if query in values else []
+
+    def slope() -> float:
+        snapshot = cluster.snapshot()
+        return float(snapshot.measured["memorylatency_slope"][snapshot.index["n1"]])
+
+    async with fake_prometheus(answers) as server, PrometheusClient(server.url) as client:
+        exposition = Exposition(exported_by(SCHEDULER))
+        observer = Observer(client, lambda: map(NodeIdentity, NODES), active.take, exposition, clock)
+        active.observe_by(observer)
+
+        async def refresh() -> float:
+            clock.seconds += 1
+            await observer.refresh()
+            return slope()
+
+        for share in (*(0.1, 0.3, 0.5, 0.7) * 3, 0.8):
+            values |= {"used": 100 * share, "latency": 80 + 30 * share / (1 - share)}
+            if share == 0.8:
+                values["latency"] = 400
+            learned = await refresh()
+        assert learned > 0
+        away |= failing
+        values["used"] = 20.0
+        assert [await refresh() for _ in range(5)] == [learned] * 5
+        away.clear()
+        assert await refresh() != learned
 
 
 def test_a_new_configuration_takes_effect_as_a_whole() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from corewise.config.interference.metrics import Metric
 from corewise.config.interference.model import InterferenceConfiguration, LatencyModel
 from corewise.config.interference.reading import unplaceable_message
 from corewise.engine import Cluster, Engine, Estimates, Interference, Measured, assemble, interference_alone
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 
 _BEAT_LIMIT = 120.0
 _OBSERVER, _FILE = "prometheus", "configuration-file"
+_LEARNED = frozenset({Metric.MEMORY_BANDWIDTH, Metric.MEMORY_LATENCY})
+"""The series that latency curves are learned from."""
 
 
 class ActiveConfig:
@@ -91,29 +94,31 @@ class ActiveConfig:
 
     def take(self, observation: Observation) -> None:
         """Let decisions be made by an observation from now on."""
-        self.measure(observation.measured())
+        self.measure(observation.measured(), is_new=_LEARNED.isdisjoint(observation.failures))
 
-    def measure(self, measured: Measured) -> None:
-        """Let decisions be made by what was measured from now on."""
+    def measure(self, measured: Measured, *, is_new: bool = True) -> None:
+        """Let decisions be made by what was measured from now on; latency curves learn what is new."""
         settings = self.configuration.interference
         if settings is None:
             return
         self._cluster.measure(measured)
         if settings.latency_model is LatencyModel.CURVE:
-            self._cluster.measure(self._with_curves(measured, settings))
+            self._cluster.measure(self._with_curves(measured, settings, is_new=is_new))
         self._warn_of_unplaceable(settings)
 
     def now(self) -> float:
         """Return the Unix time."""
         return self._clock.now().timestamp()
 
-    def _with_curves(self, measured: Measured, settings: InterferenceConfiguration) -> Measured:
+    def _with_curves(
+        self, measured: Measured, settings: InterferenceConfiguration, *, is_new: bool
+    ) -> Measured:
         """Return the same with the latency curves learned, an idle latency that is measured being kept."""
         snapshot = self._cluster.snapshot()
         pressure, _ = pressure_of(snapshot, settings.maximum_ages, self.now())
         rows = np.array([snapshot.index.get(name, -1) for name in measured.names], dtype=np.intp)
         here = pressure.rows(rows)
-        idle, slope = self._curves.observed(measured.names, here)
+        idle, slope = self._curves.observed(measured.names, here, is_new=is_new)
         idle = np.where(np.isnan(here.memorylatency_idle), idle, here.memorylatency_idle)
         at = np.full(len(measured.names), self.now())
         learned = {"memorylatency_idle": (idle, at), "memorylatency_slope": (slope, at)}

@@ -117,8 +117,13 @@ def explain_waiting(subject: WaitSubject, now: datetime) -> Explanation:
         return _not_waiting(subject, report, record, age)
     heading = "waits for CPUs" if waiting.reason != Reason.OWN_QUOTA_THROTTLES else "is throttled"
     record |= msgspec.to_builtins(waiting)
-    record["antagonist"] = waiting.suspects[0].name if waiting.reason in _NAMED else None
+    record["antagonist"] = _antagonist(waiting)
     return _explanation(subject, heading, record, list(_lines(waiting, report, age, now)))
+
+
+def _antagonist(waiting: WaitingReport) -> str | None:
+    """Return the name of the neighbor that the verdict names; None if it names none."""
+    return waiting.suspects[0].name if waiting.reason in _NAMED and waiting.suspects else None
 
 
 def _unknown(subject: WaitSubject, node: str, phase: str) -> list[Line] | None:
@@ -200,14 +205,14 @@ def _lines(waiting: WaitingReport, report: InterferenceReport, age: int, now: da
     since = age_text(_age(waiting.since, now))
     meaning = f": {reason.meaning}" if reason else ""
     yield Line("verdict", f"{waiting.reason} for {since}{meaning}")
-    named = waiting.reason in _NAMED
+    named = _antagonist(waiting)
     for index, suspect in enumerate(waiting.suspects):
         label = "antagonist" if named and not index else "suspect"
         yield from _suspect_lines(suspect, label)
     if reason is not None and reason.fix:
         yield Line("to fix", reason.fix)
-    if named and "/" in waiting.suspects[0].name:
-        namespace, _, name = waiting.suspects[0].name.partition("/")
+    if named and "/" in named:
+        namespace, _, name = named.partition("/")
         yield Line("next", f"kubectl -n {namespace} describe pod {name}")
     yield Line("samples", f"{waiting.samples} over {waiting.seconds:.0f} s")
     yield _report_line(report, age)

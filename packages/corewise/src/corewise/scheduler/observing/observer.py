@@ -3,7 +3,8 @@
 - Where a query fails, its series keeps the values it had; they age, and are missing once they are older than
   the series' maximum age. A fault is logged once as long as it stays the same, and counted.
 - Each refresh reads which nodes there are.
-- Each node's latency curve is learned from one refresh after another (``latencyModel: curve``).
+- Each node's latency curve is learned from one refresh after another (``latencyModel: curve``), but from none
+  in which the query of the bandwidth or of the latency fails: the values that were kept are learned already.
 """
 
 from __future__ import annotations
@@ -153,13 +154,14 @@ class LatencyCurves:
         self._names: tuple[str, ...] = ()
         self._history = LatencyHistory.empty(0)
 
-    def observed(self, names: tuple[str, ...], pressure: Pressure) -> Curves:
-        """Learn from a cleaned pressure of these nodes; return idle latency and slope of each."""
+    def observed(self, names: tuple[str, ...], pressure: Pressure, *, is_new: bool) -> Curves:
+        """Learn from a cleaned pressure, if it is new; return idle latency and slope of each node."""
         if names != self._names:
             places = {name: place for place, name in enumerate(self._names)}
             self._history = self._history.rows(
                 np.array([places.get(name, -1) for name in names], dtype=np.intp)
             )
             self._names = names
-        self._history = self._history.observed(pressure)
+        if is_new:
+            self._history = self._history.observed(pressure)
         return self._history.curves()
