@@ -703,6 +703,36 @@ def test_unknown_settings_begin_nothing_and_give_nothing_back(kept: Kept) -> Non
     assert kept.node.quota() == before
 
 
+def test_suppressed_pods_stay_so_under_unknown_settings(kept: Kept) -> None:
+    kept.labels, kept.suppression = {}, PER_POD
+    kept.start(JOB, NATIVE)
+    for _ in range(4):
+        kept.tick(online=15_000)
+    before = limits(kept, JOB), limits(kept, NATIVE)
+    assert kept.milli_of(JOB) == 3600
+    kept.suppression = None
+    kept.restart()
+    for _ in range(2 * AGAIN_AFTER):
+        kept.tick(online=15_000)
+        kept.settle()
+    assert (limits(kept, JOB), limits(kept, NATIVE)) == before
+    kept.suppression = PER_POD
+    kept.tick(online=15_000)
+    kept.tick(online=15_000)
+    assert kept.milli_of(JOB) == 3000
+    kept.suppression = OFF
+    kept.settle()
+    assert (kept.milli_of(JOB), kept.milli_of(NATIVE)) == (6000, 4000)
+
+
+def test_slice_quota_ends_without_label_or_settings(kept: Kept) -> None:
+    kept.tick(online=4000)
+    assert kept.node.milli() == 14_400
+    kept.labels, kept.suppression = {}, None
+    kept.restart()
+    assert kept.node.milli() is None
+
+
 @pytest.mark.parametrize("restores", [False, True])
 def test_stopping_agent_holds_or_restores_as_configured(kept: Kept, restores: bool) -> None:
     kept.start(JOB)

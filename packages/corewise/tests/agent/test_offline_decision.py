@@ -16,34 +16,38 @@ ONE_QUOTA = SuppressionSettings()
 PER_POD = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
 OFF = SuppressionSettings(enabled=False)
 NODE = NodeColocation(OversubscriptionSettings(), ONE_QUOTA, on=True, allocatable=OfflineAmounts(16_000, 0))
+ALL = "slice", "pods"
+"""What is given back: the bound of the BestEffort cgroup, and those of pods."""
 OFFER = Offer(4000, 0, OfferState.FRESH, 1, 0, None, 0.0)
 
 
 @pytest.mark.parametrize(
     ("on", "suppression", "suppresses", "gives_back", "is_sampled"),
     [
-        (True, ONE_QUOTA, True, False, True),
-        (True, PER_POD, True, False, True),
-        (True, OFF, False, True, True),
-        (True, None, False, False, True),
-        (False, ONE_QUOTA, False, True, False),
-        (False, PER_POD, True, False, True),
-        (False, OFF, False, True, False),
-        (False, None, False, True, False),
-        (None, ONE_QUOTA, False, False, False),
-        (None, PER_POD, False, False, False),
-        (None, None, False, False, False),
+        (True, ONE_QUOTA, True, (), True),
+        (True, PER_POD, True, (), True),
+        (True, OFF, False, ALL, True),
+        (True, None, False, (), True),
+        (False, ONE_QUOTA, False, ALL, False),
+        (False, PER_POD, True, (), True),
+        (False, OFF, False, ALL, False),
+        (False, None, False, ("slice",), False),
+        (None, ONE_QUOTA, False, (), False),
+        (None, PER_POD, False, (), False),
+        (None, None, False, (), False),
     ],
 )
 def test_settings_and_label_decide_what_is_held(
     on: bool | None,
     suppression: SuppressionSettings | None,
     suppresses: bool,
-    gives_back: bool,
+    gives_back: tuple[str, ...],
     is_sampled: bool,
 ) -> None:
     node = replace(NODE, on=on, suppression=suppression)
-    assert (node.mode is not None, node.gives_back, node.is_sampled) == (suppresses, gives_back, is_sampled)
+    given = ("slice",) if node.keeps_pods_bounds else ALL
+    assert (node.mode is not None, node.is_sampled) == (suppresses, is_sampled)
+    assert (given if node.gives_back else ()) == gives_back
     step = next_step(node, Measurement(OFFER, utilization=Fraction(1, 2)))
     assert (step is not None) is suppresses
     assert step is None or (step.settings, step.utilization) == (suppression, Fraction(1, 2))

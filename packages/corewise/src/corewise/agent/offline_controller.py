@@ -203,7 +203,7 @@ class OfflineController:
     def _release(self, found: CgroupSetup, result: Tick) -> None:
         if self.node.on is False:
             self.cache.forget_usage()
-        result.merge(self.suppressor.release(found))
+        result.merge(self.suppressor.release(found, keeps_pods=self.node.keeps_pods_bounds))
 
     def _log_problems(self, result: Tick) -> None:
         self._local.problem_log.update("offline pods", result.problems)

@@ -5,7 +5,8 @@
 | yes | one quota | follow the offer | as configured | taken |
 | yes or no | a quota for each pod | follow the node's utilization | as configured, or removed | taken |
 | yes | disabled | given back | as configured | taken |
-| no | one quota, disabled or unknown | given back | removed | forgotten |
+| no | one quota or disabled | given back | removed | forgotten |
+| no | unknown | only that of the BestEffort cgroup is given back | removed | forgotten |
 
 Offline pods are isolated as configured wherever suppression is enabled, whether the node offers or not.
 
@@ -68,6 +69,11 @@ class NodeColocation:
         """Whether the bounds of suppression are removed, if there are any."""
         is_disabled = self.suppression is not None and not self.suppression.enabled
         return (self.on is False or is_disabled) and self.mode is None
+
+    @property
+    def keeps_pods_bounds(self) -> bool:
+        """Whether the pods' own bounds stay when others are removed: it is unknown who holds pods back."""
+        return self.suppression is None
 
     @property
     def is_sampled(self) -> bool:

@@ -139,16 +139,21 @@ class Suppressor:
         """Take quotas of unknown origin for the agent's own, written before it restarted."""
         self._adopted |= {pod.name: pod.unclaimed for pod in pods if pod.unclaimed is not None}
 
-    def release(self, found: CgroupSetup) -> Cycle:
+    def release(self, found: CgroupSetup, *, keeps_pods: bool = False) -> Cycle:
+        """Give back what is bounded; with ``keeps_pods`` the quota of the BestEffort cgroup alone."""
         self._forget_slice()
-        self._forget_pods()
-        self._bounds = {}
         self.report = None
+        kept = frozenset[str]()
+        if keeps_pods:
+            kept = found.bounded_by(QuotaOwner.SUPPRESSION) - {found.names.qos(QOSClass.BEST_EFFORT)}
+        else:
+            self._forget_pods()
+            self._bounds = {}
         result = Cycle()
         if found.concerns(QuotaOwner.SUPPRESSION):
             with result.noting_errors():
-                result.add(found.writer.reconcile(QuotaOwner.SUPPRESSION, ()))
-        if result.written:
+                result.add(found.writer.reconcile(QuotaOwner.SUPPRESSION, (), kept=kept))
+        if result.written and not keeps_pods:
             log.info("suppression ends: its bounds are removed", extra=fields(node=self._node))
         return result
 

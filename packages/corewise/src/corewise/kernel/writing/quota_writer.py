@@ -39,7 +39,7 @@ runtime asks for divided quotas (NRI), or bound the containers alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import Files, ancestors, is_within
@@ -116,18 +116,21 @@ class QuotaWriter:
             return claim.wanted(present.period)
         return present.quota
 
-    def reconcile(self, owner: QuotaOwner, actions: Iterable[WriteQuota]) -> WriteReport:
+    def reconcile(
+        self, owner: QuotaOwner, actions: Iterable[WriteQuota], *, kept: Collection[str] = ()
+    ) -> WriteReport:
         """Bring about all that an owner wants; what it no longer names goes back to its base.
 
-        All claims are looked at, so that what somebody else has changed is put right for every owner.
+        In the cgroups ``kept`` the owner's bounds stay as they are unless they are named. All claims are
+        looked at, so that what somebody else has changed is put right for every owner.
         """
         with self._journaled.turn:
             named = {each.cgroup: each for each in actions if not is_within(each.cgroup, self.untouched)}
-            kept = {cgroup for cgroup in self._claims if is_within(cgroup, self.untouched)}
-            self._claims.release(owner, but=named.keys() | kept)
+            untouched = {cgroup for cgroup in self._claims if is_within(cgroup, self.untouched)}
+            self._claims.release(owner, but=named.keys() | untouched | set(kept))
             for action in named.values():
                 self._claims.bound(action)
-            return self._settle(self._claims.keys() - kept)
+            return self._settle(self._claims.keys() - untouched)
 
     def mend(self) -> WriteReport:
         """Put right what somebody else has changed. What the owners want stays as it is."""
