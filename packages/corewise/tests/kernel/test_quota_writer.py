@@ -12,9 +12,10 @@ import pytest
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth
+from corewise.kernel.cgroups.resources import Bandwidth, quota_file, quota_text, read_bandwidth
 from corewise.kernel.errors import (
     Busy,
+    JournalError,
     KernelError,
     Malformed,
     ReadOnly,
@@ -29,6 +30,7 @@ from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
+from kernel.full_log import FullLog
 
 KUBEPODS = "/kubepods"
 SLICE = "/kubepods/besteffort"
@@ -487,3 +489,29 @@ def test_totals_add_up_over_all_calls(node: Node) -> None:
     node.normalize(200)
     assert node.writer.totals["written"] == 7
     assert node.writer.totals["drifted"] == 1
+
+
+@pytest.mark.parametrize("room", [0, 1])
+@pytest.mark.parametrize("wanted", [[bound(POD, 50_000, 200_000, owner=SUPPRESSION)], []])
+def test_call_that_the_journal_fails_is_undone(node: Node, room: int, wanted: list[WriteQuota]) -> None:
+    node.log = log = FullLog()
+    node.restarted()
+    node.kubelet()
+    node.writer.reconcile(SUPPRESSION, [bound(POD, 120_000, 200_000, owner=SUPPRESSION)])
+    log.room = room
+    new = bound(OFFLINE, 10_000, owner=SUPPRESSION)
+    for _ in range(2):
+        failed: dict[str, KernelError] = {}
+        try:
+            failed = node.writer.reconcile(SUPPRESSION, [*wanted, new]).failed
+        except JournalError as error:
+            failed = {"": error}
+        assert {type(error) for error in failed.values()} == {JournalError}
+        log.room = 0
+    log.room = None
+    assert not node.writer.mend().written
+    for writer in (node.writer, node.restarted()):
+        assert {cgroup: set(claim.bounds.values()) for cgroup, claim in writer.held.items()} == {
+            POD: {Bandwidth(Microseconds(120_000), Microseconds(100_000))}
+        }
+    assert node.quotas(POD, OFFLINE) == [120_000, None]

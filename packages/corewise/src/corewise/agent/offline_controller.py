@@ -159,7 +159,7 @@ class OfflineController:
         limited = self._limits.reconcile(found, cache.pods.offline, node.ratio, node.isolation)
         result.merge(limited)
         self.suppressor.record_repairs(found, limited.written, limited.drifted)
-        self.suppressor.adopt(self._limits.limited)
+        self.suppressor.adopt(self._limits.limited or ())
         if node.on is False:
             cache.forget_offers()
             self.evictor.forget()
@@ -172,6 +172,9 @@ class OfflineController:
 
     def _suppress(self, found: CgroupSetup, step: SuppressionStep, result: Tick) -> None:
         """Take a step; a pod whose cgroups cannot be read is a problem."""
+        if self._limits.limited is None:
+            result.merge(self.suppressor.adjust(found, step, None))
+            return
         limited = [*self._limits.limited]
         for pod in self.cache.pods.limited:
             ratio = self._local.ratio_of(pod.pod) if self._local.divides(pod.pod) else ONE

@@ -34,6 +34,7 @@ from corewise.config.colocation import Isolation
 from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.cgroups.resources import IDLE_FILE, Bandwidth, has_idle, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
+from corewise.kernel.writing.journaled_writer import WriteReport
 from corewise.quantities import ONE, Microseconds, Ratio
 from corewise.service.logs import fields
 from corewise.suppression.batch_limits import period_beside, quota, shares, weight
@@ -151,7 +152,8 @@ def _period_of_limit(found: CgroupSetup, cgroup: str) -> Microseconds | None:
 class BatchLimits:
     """The limits and weights of one node's offline pods.
 
-    ``limited`` are the pods that have a limit and a cgroup, as the last call found them.
+    ``limited`` are the pods that have a limit and a cgroup, as the last call found them; None if their limits
+    could not be written.
 
     ``idle`` counts the pods that are idle.
 
@@ -166,7 +168,7 @@ class BatchLimits:
         self.idle = 0
         self._hindered: IsolationReport | None = None
         self._said = ""
-        self.limited: tuple[LimitedPod, ...] = ()
+        self.limited: tuple[LimitedPod, ...] | None = ()
 
     @property
     def isolation(self) -> IsolationReport | None:
@@ -184,7 +186,7 @@ class BatchLimits:
         ratio: Ratio,
         isolation: Isolation | None = Isolation.WEIGHTS,
     ) -> Cycle:
-        """Bring every offline pod to its limits and weights; ``limited`` is empty if the journal fails.
+        """Bring every offline pod to its limits and weights.
 
         With ``isolation`` None, which is unknown, a pod stays idle or not.
         """
@@ -192,14 +194,19 @@ class BatchLimits:
         self._calls += 1
         held = found.writer.held
         if wanted == self._applied and self._calls < AGAIN_AFTER and all(each in held for each in self._seen):
-            self.limited = tuple(replace(pod, unclaimed=None) for pod in self.limited)
+            self.limited = tuple(replace(pod, unclaimed=None) for pod in self.limited or ())
             return result
-        self._applied, self._calls, self.limited = None, 0, ()
+        self._applied, self._calls, self.limited = None, 0, None
         cgroups = [each for pod in wanted[1] for each in batch_cgroups(pod)]
         limits = {each.cgroup: each for each in cgroups if each.cpu_limit}
         with result.noting_errors():
             idle = self._idle_pods(found, cgroups, isolation)
             self._write_quotas(found, limits, ratio, idle, result)
+            self.limited = tuple(
+                limit.limited(seen, ratio, idle=limit.pod in idle)
+                for cgroup, seen in self._seen.items()
+                if not (limit := limits[cgroup]).container
+            )
             is_complete = len(self._seen) == len(limits)
             version = found.files.version
             settings = [s for each in cgroups for s in each.settings(version, idle=each.pod in idle)]
@@ -209,11 +216,6 @@ class BatchLimits:
                 result.add(report)
             if is_complete and not result.problems:
                 self._applied = wanted
-            self.limited = tuple(
-                limit.limited(seen, ratio, idle=limit.pod in idle)
-                for cgroup, seen in self._seen.items()
-                if not (limit := limits[cgroup]).container
-            )
         return result
 
     def _idle_pods(
@@ -253,12 +255,13 @@ class BatchLimits:
         def bound(cgroup: str, period: Microseconds) -> WriteQuota:
             return limits[cgroup].bound(period, ratio, idle=limits[cgroup].pod in idle)
 
-        read = ((cgroup, self._read(found, cgroup, result)) for cgroup in limits)
-        self._seen = {cgroup: seen for cgroup, seen in read if seen is not None}
-        wanted = [bound(cgroup, seen.period) for cgroup, seen in self._seen.items()]
-        if not wanted and not found.concerns(QuotaOwner.BATCH_LIMIT):
-            return
-        report = found.writer.reconcile(QuotaOwner.BATCH_LIMIT, wanted)
+        read = [(cgroup, self._read(found, cgroup, result)) for cgroup in limits]
+        present = {cgroup: seen for cgroup, seen in read if seen is not None}
+        wanted = [bound(cgroup, seen.period) for cgroup, seen in present.items()]
+        report = WriteReport()
+        if wanted or found.concerns(QuotaOwner.BATCH_LIMIT):
+            report = found.writer.reconcile(QuotaOwner.BATCH_LIMIT, wanted)
+        self._seen = present  # what could not be written is new at the next call, too
         result.add(report)
         foreign = {
             cgroup: period for cgroup, period in report.foreign_periods.items() if cgroup in self._seen

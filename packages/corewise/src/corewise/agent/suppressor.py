@@ -114,8 +114,13 @@ class Suppressor:
             return bool(self._pods) and all(pod.quota <= pod.floor for pod in self._pods)
         return self._slice is not None and self._slice.quota == floor_of(self._slice.period)
 
-    def adjust(self, found: CgroupSetup, step: SuppressionStep, pods: Sequence[LimitedPod] = ()) -> Cycle:
-        """Take one step of the option configured. What fails is one of the problems of the result."""
+    def adjust(
+        self, found: CgroupSetup, step: SuppressionStep, pods: Sequence[LimitedPod] | None = ()
+    ) -> Cycle:
+        """Take one step of the option configured. What fails is one of the problems of the result.
+
+        With ``pods`` None, which is unknown, no quota of a pod moves.
+        """
         result = Cycle()
         try:
             if step.settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
@@ -125,7 +130,7 @@ class Suppressor:
                     return result
             else:
                 self._forget_slice()
-                if step.utilization is not None:
+                if step.utilization is not None and pods is not None:
                     self._adjust_pods(found, step.settings, step.utilization, pods, result)
                     return result
             report = found.writer.mend()
@@ -282,7 +287,6 @@ class Suppressor:
         bounded = found.bounded_by(QuotaOwner.SUPPRESSION)
         pods = {pod.name: pod for pod in limited}
         quotas = {name: self._pod_quota(found, pod) for name, pod in pods.items()}
-        self._adopted.clear()
         plan = cycle(self.task, utilization, tuple(quotas.values()), settings)
         changes = {change.key: change for change in plan.changes}
         wanted: dict[str, WriteQuota] = {}
@@ -299,6 +303,7 @@ class Suppressor:
         self.task, self._bounds = plan.task, wanted
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values())
         result.add(report)
+        self._adopted.clear()
         self._pods, self.suppressed_pods = tuple(quotas.values()), suppressed
         self.repaired += len(bounded.intersection(report.drifted))
         for change in plan.changes:

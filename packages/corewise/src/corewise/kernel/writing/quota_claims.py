@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from corewise.actions import WriteQuota
 from corewise.kernel.cgroups.files import ancestors, depth
@@ -33,6 +34,16 @@ from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth
 from corewise.kernel.writing.entries import Amount, Held, JournalLine, still_held
 from corewise.kernel.writing.journaled_writer import Writing
 from corewise.quantities import LONGEST_PERIOD, Microseconds
+
+
+class Wants(NamedTuple):
+    """What the owners of a cgroup want, and what is restored."""
+
+    base: Bandwidth
+    bounds: dict[str, Bandwidth]
+    causes: dict[str, WriteQuota]
+    found: bool
+    sets_period: bool
 
 
 @dataclass(slots=True)
@@ -88,6 +99,15 @@ class QuotaClaim:
         self.bounds.clear()
         self.causes.clear()
         self.found = False
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(self.base, dict(self.bounds), dict(self.causes), self.found, self.sets_period)
+
+    def return_to(self, before: Wants) -> None:
+        """Make what the owners want what it was."""
+        self.changed = self.changed or before != self.wants
+        self.base, self.bounds, self.causes, self.found, self.sets_period = before
 
     def adopt(self, base: Bandwidth) -> None:
         """Take the value found in a cgroup without an owner as its base."""
@@ -157,11 +177,29 @@ class QuotaClaims(dict[str, QuotaClaim]):
     def bound(self, action: WriteQuota) -> None:
         self.setdefault(action.cgroup, QuotaClaim(_base_of(action))).bound_by(action)
 
-    def release(self, owner: str, *, but: Container[str]) -> None:
-        """Drop what an owner wants of all cgroups but these."""
-        for cgroup, claim in self.items():
-            if cgroup not in but:
-                claim.release(owner)
+    def is_stated(self, action: WriteQuota) -> bool:
+        """Whether an owner has stated this very action before."""
+        claim = self.get(action.cgroup)
+        return claim is not None and claim.causes.get(action.owner) is action
+
+    def bounded_by(self, owner: str, *, but: Container[str] = ()) -> list[str]:
+        """Return the cgroups that an owner bounds, without these."""
+        return [cgroup for cgroup, claim in self.items() if owner in claim.bounds and cgroup not in but]
+
+    def wants(self, cgroups: Iterable[str]) -> dict[str, Wants | None]:
+        """Return the wants of these cgroups' owners; None: nothing is claimed."""
+        return {cgroup: self[cgroup].wants if cgroup in self else None for cgroup in cgroups}
+
+    def return_to(self, before: Mapping[str, Wants | None]) -> None:
+        """Make what the owners of these cgroups want what it was."""
+        for cgroup in before.keys() & self.keys():
+            claim, wants = self[cgroup], before[cgroup]
+            if wants is not None:
+                claim.return_to(wants)
+            elif claim.entered:
+                claim.release_all()
+            else:
+                del self[cgroup]
 
     def due(self, written: Iterable[str]) -> dict[str, QuotaClaim]:
         """Return the claims to journal: those of these cgroups, and of journaled ones, that have changed.

@@ -54,7 +54,7 @@ from corewise.kernel.cgroups.resources import (
     read_bandwidth,
     read_burst,
 )
-from corewise.kernel.errors import KernelError, Missing, ValueRefused
+from corewise.kernel.errors import JournalError, KernelError, Missing, ValueRefused
 from corewise.kernel.writing.journal import Log
 from corewise.kernel.writing.journaled_writer import (
     ROUNDS,
@@ -65,7 +65,14 @@ from corewise.kernel.writing.journaled_writer import (
     Writing,
     no_fault,
 )
-from corewise.kernel.writing.quota_claims import QuotaClaim, QuotaClaims, QuotaStep, in_order, within_parents
+from corewise.kernel.writing.quota_claims import (
+    QuotaClaim,
+    QuotaClaims,
+    QuotaStep,
+    Wants,
+    in_order,
+    within_parents,
+)
 from corewise.quantities import Microseconds
 from corewise.vocabulary.reasons import Reason
 
@@ -73,7 +80,9 @@ from corewise.vocabulary.reasons import Reason
 class QuotaWriter:
     """Brings cgroups to what their owners want, and back.
 
-    Nothing raises but JournalError: what goes wrong with one cgroup stands in the report.
+    Nothing raises but JournalError: what goes wrong with one cgroup stands in the report. Where the journal
+    fails, owners want what they wanted before the call: one that moves a bound by steps would otherwise go on
+    from a bound that was never written.
     """
 
     def __init__(
@@ -127,10 +136,14 @@ class QuotaWriter:
         with self._journaled.turn:
             named = {each.cgroup: each for each in actions if not is_within(each.cgroup, self.untouched)}
             untouched = {cgroup for cgroup in self._claims if is_within(cgroup, self.untouched)}
-            self._claims.release(owner, but=named.keys() | untouched | set(kept))
+            released = self._claims.bounded_by(owner, but=named.keys() | untouched | set(kept))
+            changed = (cgroup for cgroup, each in named.items() if not self._claims.is_stated(each))
+            before = self._claims.wants((*released, *changed))
+            for cgroup in released:
+                self._claims[cgroup].release(owner)
             for action in named.values():
                 self._claims.bound(action)
-            return self._settle(self._claims.keys() - untouched)
+            return self._settle_or_undo(self._claims.keys() - untouched, before)
 
     def mend(self) -> WriteReport:
         """Put right what somebody else has changed. What the owners want stays as it is."""
@@ -140,15 +153,16 @@ class QuotaWriter:
     def apply(self, actions: Iterable[WriteQuota]) -> WriteReport:
         """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
         with self._journaled.turn:
-            named = set()
-            for action in actions:
-                if not is_within(action.cgroup, self.untouched):
-                    self._claims.bound(action)
-                    named.add(action.cgroup)
+            concerned = [each for each in actions if not is_within(each.cgroup, self.untouched)]
+            named = {each.cgroup for each in concerned}
+            before = self._claims.wants(named)
+            for action in concerned:
+                self._claims.bound(action)
             above = {each for cgroup in named for each in ancestors(cgroup) if each in self._claims}
             below = {each for each in self._claims if not named.isdisjoint(ancestors(each))}
             scope = named | above | below
-            return self._settle({each for each in scope if not is_within(each, self.untouched)})
+            touched = {each for each in scope if not is_within(each, self.untouched)}
+            return self._settle_or_undo(touched, before)
 
     def restore(self) -> WriteReport:
         """Put every base back and forget it, whoever changed the cgroup last. A second call does nothing."""
@@ -156,6 +170,17 @@ class QuotaWriter:
             for claim in self._claims.values():
                 claim.release_all()
             return self._settle(set(self._claims))
+
+    def _settle_or_undo(self, scope: set[str], before: Mapping[str, Wants | None]) -> WriteReport:
+        """Settle; where the journal fails, owners want again what they wanted before."""
+        try:
+            report = self._settle(scope)
+        except JournalError:
+            self._claims.return_to(before)
+            raise
+        failed = {cgroup for cgroup, error in report.failed.items() if isinstance(error, JournalError)}
+        self._claims.return_to({cgroup: before[cgroup] for cgroup in before.keys() & failed})
+        return report
 
     def _settle(self, scope: set[str]) -> WriteReport:
         report = WriteReport(examined=len(scope))

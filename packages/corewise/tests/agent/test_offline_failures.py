@@ -1,0 +1,56 @@
+"""Suppressed pods stay suppressed whatever fails or is unknown for a while."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.offline_node import OfflineNode, batch_container, offline_pod
+from agent.test_offline_controller import JOB, NATIVE, PER_POD, Kept, limits
+from corewise.agent.offline_limits import AGAIN_AFTER
+from corewise.kernel.cgroups.layout import Version
+from kernel.full_log import FullLog
+
+HIGH = 15_000
+"""Milli-CPU of 16: above the high threshold."""
+
+
+@pytest.fixture(params=Version)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+    kept = Kept(OfflineNode(tmp_path, request.param), FullLog())
+    kept.labels, kept.suppression = {}, PER_POD
+    kept.start(JOB, NATIVE)
+    for _ in range(4):
+        kept.tick(online=HIGH)
+    assert kept.milli_of(JOB) == 3600
+    return kept
+
+
+def room(kept: Kept, calls: int | None) -> None:
+    assert isinstance(kept.log, FullLog)
+    kept.log.room = calls
+
+
+@pytest.mark.parametrize(("online", "after"), [(HIGH, 3000), (3000, 4200)])
+def test_full_journal_holds_quotas_where_they_are(kept: Kept, online: int, after: int) -> None:
+    before = limits(kept, NATIVE)
+    room(kept, 0)
+    for _ in range(2 * AGAIN_AFTER):
+        assert kept.tick(online=online).problems
+        assert (kept.milli_of(JOB), limits(kept, NATIVE)) == (3600, before)
+    room(kept, None)
+    kept.tick(online=online)
+    assert kept.milli_of(JOB) == after
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2, 3])
+def test_pod_that_cannot_be_journaled_frees_no_other(kept: Kept, calls: int) -> None:
+    before = limits(kept, NATIVE)
+    kept.start(offline_pod("new", batch_container("a", limit=1000)))
+    room(kept, calls)
+    assert kept.tick(online=HIGH).problems
+    assert (kept.milli_of(JOB), limits(kept, NATIVE)) == (3600, before)
+    room(kept, None)
+    kept.tick(online=HIGH)
+    assert kept.milli_of(JOB) == 3000
