@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.offline_node import OfflineNode, batch_container, offline_pod
-from agent.test_offline_controller import JOB, NATIVE, PER_POD, Kept, limits
+from agent.test_offline_controller import JOB, NATIVE, OFF, PER_POD, Kept, limits
 from corewise.agent.offline_limits import AGAIN_AFTER
 from corewise.kernel.cgroups.layout import Version
 from kernel.full_log import FullLog
@@ -54,3 +55,34 @@ def test_pod_that_cannot_be_journaled_frees_no_other(kept: Kept, calls: int) -> 
     room(kept, None)
     kept.tick(online=HIGH)
     assert kept.milli_of(JOB) == 3000
+
+
+@pytest.mark.parametrize("resize", ["Deferred", "Infeasible"])
+def test_waiting_resize_frees_no_pod_at_a_restart(kept: Kept, resize: str) -> None:
+    before = limits(kept, NATIVE)
+    status = replace(NATIVE.status, resize=resize)
+    kept.pods = [JOB, replace(NATIVE, status=status)]
+    kept.restart()
+    for _ in range(2):
+        kept.tick(online=HIGH)
+        assert limits(kept, NATIVE) == before
+    assert (kept.milli_of(JOB), len(kept.controller.cache.pods.cgroups)) == (2400, 2)
+    kept.pods = [JOB, NATIVE]
+    kept.tick(online=HIGH)
+    bounded = "a" if kept.node.machine.version is Version.V1 else ""
+    limit = kept.milli_of(NATIVE, bounded)
+    assert limit == (1500 if bounded else 2000)
+    kept.suppression = OFF
+    kept.settle()
+    assert limits(kept, NATIVE) == (4000, 3000, 1000)
+
+
+def test_cgroup_unreadable_for_a_moment_stays_bounded(kept: Kept) -> None:
+    path = kept.node.machine.path(JOB)
+    text = path.read_text()
+    path.write_text("nonsense\n")
+    kept.restart()
+    kept.tick(online=HIGH)
+    path.write_text(text)
+    kept.tick(online=8000)
+    assert kept.milli_of(JOB) == 3600

@@ -171,20 +171,26 @@ class OfflineController:
         return found
 
     def _suppress(self, found: CgroupSetup, step: SuppressionStep, result: Tick) -> None:
-        """Take a step; a pod whose cgroups cannot be read is a problem."""
+        """Take a step; a pod whose cgroups cannot be read is a problem, and its bounds stay."""
         if self._limits.limited is None:
             result.merge(self.suppressor.adjust(found, step, None))
             return
         limited = [*self._limits.limited]
+        known = {each.cgroup for pod in limited for each in pod.cgroups}
+        held = {pod.cgroup for pod in self.cache.pods.offline} - known
         for pod in self.cache.pods.limited:
             ratio = self._local.ratio_of(pod.pod) if self._local.divides(pod.pod) else ONE
+            limit = None
             try:
-                limit = native_limit(found, pod, ratio)
+                if pod.is_certain:
+                    limit = native_limit(found, pod, ratio)
+                else:
+                    held |= {each.cgroup for each in pod.targets}
             except KernelError as error:
                 result.problems[pod.name] = str(error)
-                continue
+                held |= {each.cgroup for each in pod.targets}
             limited += [limit] if limit else []
-        result.merge(self.suppressor.adjust(found, step, limited))
+        result.merge(self.suppressor.adjust(found, step, limited, held))
 
     def _report(self, now: float, measured: Measurement, held_milli: int | None, result: Tick) -> None:
         """Tell the evictor and the Node what an interval came to, with the quota that held in it."""

@@ -56,10 +56,15 @@ class MarkedPod:
 
 @dataclass(frozen=True, slots=True)
 class NativePod:
-    """An offline pod with limits of kubelet's own: the cgroups of the pod and of its running containers."""
+    """An offline pod with limits of kubelet's own: the cgroups of the pod and of its running containers.
+
+    ``is_certain``: kubelet goes by these limits. While a resize waits, an agent that has just started does
+    not know by which.
+    """
 
     pod: QuotaPod
     targets: tuple[Target, ...]
+    is_certain: bool = True
 
     @property
     def name(self) -> str:
@@ -175,8 +180,9 @@ def _kind_of(pod: QuotaPod, names: PodCgroups, before: QuotaPodSpec | None) -> _
         cgroup = names.pod(pod.uid, qos)
         best_effort = qos is QOSClass.BEST_EFFORT
         spec_by_kubelet = spec_in_force(pod, before)
-        if mark and not best_effort and spec_by_kubelet is not None:
-            limited = NativePod(pod, tuple(targets_of(pod, spec_by_kubelet, names)))
+        if mark and not best_effort:
+            targets = tuple(targets_of(pod, spec_by_kubelet or pod.spec, names))
+            limited = NativePod(pod, targets, is_certain=spec_by_kubelet is not None)
         if not requesting:
             return _Kind(mark, cgroup, native=best_effort, limited=limited, spec=spec_by_kubelet)
         spec = BatchPod(

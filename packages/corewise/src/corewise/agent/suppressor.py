@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -115,11 +115,16 @@ class Suppressor:
         return self._slice is not None and self._slice.quota == floor_of(self._slice.period)
 
     def adjust(
-        self, found: CgroupSetup, step: SuppressionStep, pods: Sequence[LimitedPod] | None = ()
+        self,
+        found: CgroupSetup,
+        step: SuppressionStep,
+        pods: Sequence[LimitedPod] | None = (),
+        held: Collection[str] = (),
     ) -> Cycle:
         """Take one step of the option configured. What fails is one of the problems of the result.
 
-        With ``pods`` None, which is unknown, no quota of a pod moves.
+        With ``pods`` None, which is unknown, no quota of a pod moves. ``held`` are the cgroups of pods whose
+        limits are unknown: what is bounded there stays.
         """
         result = Cycle()
         try:
@@ -131,7 +136,7 @@ class Suppressor:
             else:
                 self._forget_slice()
                 if step.utilization is not None and pods is not None:
-                    self._adjust_pods(found, step.settings, step.utilization, pods, result)
+                    self._adjust_pods(found, step.settings, step.utilization, pods, result, held=held)
                     return result
             report = found.writer.mend()
             result.add(report)
@@ -278,6 +283,8 @@ class Suppressor:
         utilization: Fraction,
         limited: Iterable[LimitedPod],
         result: Cycle,
+        *,
+        held: Collection[str],
     ) -> None:
         """Option 2: lower or raise some pods' quotas.
 
@@ -301,7 +308,7 @@ class Suppressor:
                     wanted[each.cgroup] = self._bound(each, share, plan.reason, why)
                 suppressed += 1
         self.task, self._bounds = plan.task, wanted
-        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values())
+        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values(), kept=held)
         result.add(report)
         self._adopted.clear()
         self._pods, self.suppressed_pods = tuple(quotas.values()), suppressed
