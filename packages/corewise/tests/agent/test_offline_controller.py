@@ -69,7 +69,8 @@ class Kept:
         self.pods: list[QuotaPod] = []
         self.log = log or MemoryLog()
         self.suppression: SuppressionSettings | None = STEPPED
-        self.interval = Seconds(10)
+        self.interval: Seconds | None = Seconds(10)
+        """None: the settings of oversubscription are unknown."""
         self.eviction = NO_EVICTION
         self.labels: Mapping[str, str] = {OVERSUBSCRIPTION: "true"}
         self.annotations: Mapping[str, str] = {}
@@ -88,7 +89,7 @@ class Kept:
 
     def state(self) -> None:
         self.local.see(self.annotations)
-        oversubscription = OversubscriptionSettings(interval=self.interval)
+        oversubscription = OversubscriptionSettings(interval=self.interval) if self.interval else None
         self.controller.configure(oversubscription, self.suppression, eviction=self.eviction)
         self.controller.observe(self.labels, ALLOCATABLE, self.local.ratio)
 

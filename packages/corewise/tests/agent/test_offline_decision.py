@@ -53,6 +53,13 @@ def test_settings_and_label_decide_what_is_held(
     assert step is None or (step.settings, step.utilization) == (suppression, Fraction(1, 2))
 
 
+@pytest.mark.parametrize("on", [False, True])
+def test_quota_for_each_pod_needs_no_oversubscription_settings(*, on: bool) -> None:
+    node = replace(NODE, on=on, suppression=PER_POD, oversubscription=None)
+    assert node.is_sampled
+    assert not replace(node, allocatable=None).is_sampled
+
+
 @pytest.mark.parametrize("node", [replace(NODE, oversubscription=None), replace(NODE, allocatable=None)])
 def test_nothing_is_sampled_without_settings_or_amounts(node: NodeColocation) -> None:
     assert not node.is_sampled

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from agent.offline_node import OfflineNode, batch_container, offline_pod
-from agent.test_offline_controller import JOB, NATIVE, OFF, PER_POD, Kept, limits
+from agent.test_offline_controller import JOB, NATIVE, OFF, PER_POD, STEPPED, Kept, limits
 from corewise.agent.offline_limits import AGAIN_AFTER
 from corewise.kernel.cgroups.layout import Version
+from corewise.quantities import Seconds
+from corewise.vocabulary.names import OVERSUBSCRIPTION
 from kernel.full_log import FullLog
 
 HIGH = 15_000
@@ -86,3 +89,23 @@ def test_cgroup_unreadable_for_a_moment_stays_bounded(kept: Kept) -> None:
     path.write_text(text)
     kept.tick(online=8000)
     assert kept.milli_of(JOB) == 3600
+
+
+@pytest.mark.parametrize("labels", [{}, {OVERSUBSCRIPTION: "true"}], ids=["not offering", "offering"])
+def test_pods_are_suppressed_without_oversubscription_settings(kept: Kept, labels: Mapping[str, str]) -> None:
+    kept.labels, kept.interval = labels, None
+    kept.restart()
+    tick = kept.tick(online=HIGH)
+    assert (kept.milli_of(JOB), tick.report, tick.problems) == (3000, None, {})
+    assert not kept.controller.awaits_first_sample
+
+
+def test_offering_node_that_cannot_be_sampled_awaits_nothing(kept: Kept) -> None:
+    kept.labels, kept.suppression, kept.interval = {OVERSUBSCRIPTION: "true"}, STEPPED, None
+    kept.restart()
+    awaits = []
+    for interval in (None, Seconds(10), Seconds(10)):
+        kept.interval = interval
+        kept.tick(online=HIGH)
+        awaits.append(kept.controller.awaits_first_sample)
+    assert awaits == [False, True, False]

@@ -87,6 +87,11 @@ class OfflineController:
     def isolation(self) -> IsolationReport | None:
         return self._limits.isolation
 
+    @property
+    def awaits_first_sample(self) -> bool:
+        """Whether the node is to offer, but has no sample yet."""
+        return self.node.computes_offer and self.cache.utilization is None
+
     def record_repairs(self, cycle: Cycle) -> None:
         """Count what a cycle of quotas has put right of suppression's."""
         found = self._local.cgroups.found
@@ -115,7 +120,7 @@ class OfflineController:
             step = next_step(self.node, measured)
             if found is not None and step is not None:
                 self._suppress(found, step, result)
-            if self.node.on:
+            if self.node.computes_offer:
                 self._report(now, measured, before.quota_milli if before else None, result)
         self._log_problems(result)
         self.last = result

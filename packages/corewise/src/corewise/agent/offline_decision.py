@@ -76,9 +76,15 @@ class NodeColocation:
         return self.suppression is None
 
     @property
+    def computes_offer(self) -> bool:
+        """Whether the node offers, by settings that are known."""
+        return self.on is True and self.oversubscription is not None and self.allocatable is not None
+
+    @property
     def is_sampled(self) -> bool:
-        is_known = self.oversubscription is not None and self.allocatable is not None
-        return is_known and (self.on is True or self.mode is not None)
+        """Whether usage is measured: for an offer, and for a quota of each pod, which needs none."""
+        per_pod = self.mode is SuppressionMode.PER_POD_QUOTA and self.allocatable is not None
+        return per_pod or self.computes_offer
 
     def computed(self, usage: Usage) -> Computed | None:
         """Compute the offer of one sample alone; None as long as settings or amounts are unknown."""

@@ -177,11 +177,11 @@ class OfflineLoop:
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
         """Return the time of the next tick: on schedule, unless a tick has been missed."""
-        node, sampled_at = self.controller.node, self.controller.cache.sampled_at
-        if node.on and sampled_at is None and "sample" not in tick.problems:
-            return now + min(FIRST_PAUSE, node.interval)
-        following = tick_at + node.interval
-        return following if following > now else now + node.interval
+        interval = self.controller.node.interval
+        if self.controller.awaits_first_sample and "sample" not in tick.problems:
+            return now + min(FIRST_PAUSE, interval)
+        following = tick_at + interval
+        return following if following > now else now + interval
 
     def _configure(self, node: AgentNode) -> None:
         """Take the ConfigMap if it is known and another one, and what both it and the Node say."""
