@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,7 @@ from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     OVERSUBSCRIPTION,
+    PRIORITY_CLASS,
     QOS_CLASS,
     QOS_LEVEL,
     RESOURCE_STATUS,
@@ -439,6 +441,34 @@ def test_pods_cgroup_is_idle_where_suppression_is_on(kept: Kept, labels: Mapping
     kept.restart()
     assert not kept.settle().problems
     assert idle(kept, JOB) == ["1", "0", "0"]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {"annotations": {QOS_LEVEL: "-1"}},
+        {"labels": {QOS_CLASS: "BE"}},
+        {"labels": {PRIORITY_CLASS: "koord-batch"}},
+        {"priority": 5999},
+    ],
+)
+def test_marked_pod_that_requests_nothing_is_offline(kept: Kept, mark: dict[str, Any]) -> None:
+    marked = pod("marked", container("a"), container("b"), qos="BestEffort", **mark)
+    native = pod("native", container("a"), container("b"), qos="BestEffort")
+    kept.start(marked, native)
+    before = kept.node.bandwidths([marked, native])
+    kept.tick(online=4000)
+    tick = kept.tick(online=4000)
+    assert (idle(kept, marked), idle(kept, native)) == (["1", "0", "0"], ["0", "0", "0"])
+    assert kept.controller.cache.pods.cgroups == {kept.node.machine.cgroup(marked): 2}
+    assert tick.report is not None
+    assert (tick.report.offline_pods, tick.report.native_best_effort) == (1, 1)
+    kept.pods = [pod("marked", container("a"), container("b"), qos="BestEffort"), native]
+    assert not kept.settle().problems
+    assert idle(kept, marked) == ["0", "0", "0"]
+    kept.suppression = OFF
+    kept.settle()
+    assert kept.node.bandwidths([marked, native]) == before
 
 
 @pytest.mark.parametrize("settings", [OFF, replace(STEPPED, isolation=Isolation.WEIGHTS)])

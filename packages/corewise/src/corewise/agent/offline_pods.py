@@ -2,8 +2,9 @@
 
 Which pods are offline, :mod:`corewise.colocation.offline` decides. Most of them request
 ``kubernetes.io/batch-cpu``; kubelet knows nothing of that resource, so a pod that requests nothing else is
-BestEffort to it. An offline pod that kubelet puts into another class has limits of kubelet's own. It counts
-as online usage, and its cgroups stay as kubelet made them, but for suppression by each pod's own quota.
+BestEffort to it. One that is marked and requests nothing at all is an offline pod without limits. An offline
+pod that kubelet puts into another class has limits of kubelet's own. It counts as online usage, and its
+cgroups stay as kubelet made them, but for suppression by each pod's own quota.
 
 A pod owns CPUs by kubelet's static policy, by its QoS class (LSE, LSR), or by the annotation resource-status,
 which then tells how many. They cannot be lent, whether it uses them or not.
@@ -94,8 +95,8 @@ class NodePods:
 
     ``marked`` are all that are marked as offline, those too that own CPUs or request no batch-cpu.
     ``limited`` are offline pods with limits of kubelet's own that own no CPUs. ``native`` counts the
-    best-effort pods that request no batch-cpu. ``problems`` are sentences by pod, ``warnings`` the events for
-    the users of pods.
+    best-effort pods that nothing marks as offline. ``problems`` are sentences by pod, ``warnings`` the events
+    for the users of pods.
     """
 
     offline: list[OfflinePod] = field(default_factory=list)
@@ -183,7 +184,7 @@ def _kind_of(pod: QuotaPod, names: PodCgroups, before: QuotaPodSpec | None) -> _
         if mark and not best_effort:
             targets = tuple(targets_of(pod, spec_by_kubelet or pod.spec, names))
             limited = NativePod(pod, targets, is_certain=spec_by_kubelet is not None)
-        if not requesting:
+        if not mark or not (requesting or best_effort):
             return _Kind(mark, cgroup, native=best_effort, limited=limited, spec=spec_by_kubelet)
         spec = BatchPod(
             tuple(map(_batch_container, pod.spec.containers)),

@@ -377,7 +377,7 @@ OVERSUBSCRIPTION_WRITES = counter(
 OFFLINE_PODS = gauge(
     AGENT,
     "corewise_offline_pods",
-    "Pods in the BestEffort slice, by kind (offline: they request batch-cpu; native: they request nothing).",
+    "Pods in the BestEffort slice, by kind (offline: with a mark, such as batch-cpu; native: without).",
     "kind",
 )
 OFFLINE_EVICTIONS = counter(
