@@ -299,3 +299,32 @@ def test_foreign_slice_quota_is_reverted_without_a_sample(
     assert history.controller.suppressor.repaired == 1
     history.run("miss", None)
     assert history.controller.suppressor.repaired == 1
+
+
+@pytest.mark.parametrize("version", Version)
+@pytest.mark.parametrize(
+    ("after", "idle"),
+    [
+        (OFF, "0"),
+        (SuppressionSettings(isolation=Isolation.WEIGHTS), "0"),
+        (SuppressionSettings(), "1"),
+        (None, "1"),
+    ],
+)
+def test_idle_pods_follow_isolation_without_their_journal(
+    tmp_path: Path, version: Version, after: SuppressionSettings | None, idle: str
+) -> None:
+    history = History(version, tmp_path)
+    history.run("settle", None)
+    cgroup = history.cgroups(PODS[0])[0]
+    assert history.stored.contents[cgroup]["cpu.idle"] == "1"
+    history.log = MortalLog(history.fate)
+    history.suppression = after
+    history.restart()
+    for _ in range(2):
+        history.run("settle", None)
+    assert history.stored.contents[cgroup]["cpu.idle"] == idle
+    found = history.local.cgroups.find()
+    found.writer.restore()
+    assert not found.settings.restore().failed
+    assert history.stored.contents[cgroup] == FRESH[version] | BEST_EFFORT[version]

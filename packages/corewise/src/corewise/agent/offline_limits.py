@@ -12,7 +12,8 @@ container's: the runtime writes a weight to that whenever kubelet moves the cont
 
 What comes back is what kubelet gives everything in its BestEffort class, whatever is found: no quota, the
 least weight, not idle, no memory limit and the kernel's usual period. So the way back is known without a
-journal, too. The period of a cgroup is read when it is seen for the first time; one that is not there has
+journal, too. That a pod is not idle is stated as well: an idle cgroup that a lost journal knew would refuse
+every weight. The period of a cgroup is read when it is seen for the first time; one that is not there has
 ended, or will start later.
 
 Source: kubelet's pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod) for pods,
@@ -31,6 +32,7 @@ from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.offline_pods import NativePod, OfflinePod
 from corewise.agent.suppressor import LimitedCgroup, LimitedPod
 from corewise.config.colocation import Isolation
+from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.cgroups.resources import IDLE_FILE, Bandwidth, has_idle, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
@@ -89,15 +91,18 @@ class BatchCgroup:
         own = LimitedCgroup(self.cgroup, self.quota(period, ratio), period, base_period=base_period)
         return LimitedPod(self.pod, (own,), seen.quota_over(period))
 
-    def settings(self, version: Version, *, idle: bool) -> Iterator[WriteSetting]:
+    def settings(self, files: Files, *, idle: bool) -> Iterator[WriteSetting]:
         """Yield the settings that the cgroup is to have, of an idle pod or another."""
+        version = files.version
         of = weight if version is Version.V2 else shares
         wanted = [(Setting.CPU_WEIGHT, of(self.request), str(of(0)), f"{BATCH_CPU} request {self.request}")]
-        if idle and not self.container:
-            wanted.append((Setting.CPU_IDLE, 1, "0", f"isolation {Isolation.IDLE}"))
+        if not self.container and (idle or has_idle(files, self.cgroup)):
+            isolation = Isolation.IDLE if idle else Isolation.WEIGHTS
+            wanted.append((Setting.CPU_IDLE, int(idle), "0", f"isolation {isolation}"))
         if self.memory_limit:
             why = f"{BATCH_MEMORY} limit {self.memory_limit}"
             wanted.append((Setting.MEMORY_LIMIT, self.memory_limit, "max", why))
+        of_idle = Reason.OFFLINE_POD_IDLE if idle else Reason.SETTING_RESTORED
         for setting, value, base, why in wanted:
             yield WriteSetting(
                 cgroup=self.cgroup,
@@ -105,9 +110,7 @@ class BatchCgroup:
                 owner=SettingOwner.BATCH,
                 value=str(value),
                 base=base,
-                reason=(
-                    Reason.OFFLINE_POD_IDLE if setting is Setting.CPU_IDLE else Reason.BATCH_LIMIT_APPLIED
-                ),
+                reason=of_idle if setting is Setting.CPU_IDLE else Reason.BATCH_LIMIT_APPLIED,
                 why=f"{self.label}: {why}",
             )
 
@@ -147,6 +150,14 @@ def _period_of_limit(found: CgroupSetup, cgroup: str) -> Microseconds | None:
     """Return the period of a cgroup; None where kubelet does not enforce limits, or not yet."""
     bandwidth = read_bandwidth(found.files, cgroup)
     return None if bandwidth.quota is None else bandwidth.period
+
+
+def _stays_idle(found: CgroupSetup, cgroup: str) -> bool:
+    """Whether a pod is idle: by what was written, or by what it has if the journal does not know it."""
+    applied = found.settings.applied(cgroup, Setting.CPU_IDLE)
+    if applied is not None:
+        return applied == "1"
+    return has_idle(found.files, cgroup) and found.files.read(cgroup, IDLE_FILE) == "1"
 
 
 class BatchLimits:
@@ -208,8 +219,7 @@ class BatchLimits:
                 if not (limit := limits[cgroup]).container
             )
             is_complete = len(self._seen) == len(limits)
-            version = found.files.version
-            settings = [s for each in cgroups for s in each.settings(version, idle=each.pod in idle)]
+            settings = [s for each in cgroups for s in each.settings(found.files, idle=each.pod in idle)]
             if settings or found.settings.held:
                 report = found.settings.reconcile(SettingOwner.BATCH, settings)
                 is_complete = is_complete and not report.gone
@@ -235,8 +245,7 @@ class BatchLimits:
         pods = {
             each.pod
             for each in cgroups
-            if is_wanted
-            or (isolation is None and found.settings.applied(each.cgroup, Setting.CPU_IDLE) == "1")
+            if is_wanted or (isolation is None and not each.container and _stays_idle(found, each.cgroup))
         }
         self.idle = len(pods)
         if (reason := self.isolation.reason if self.isolation else "") != self._said:
