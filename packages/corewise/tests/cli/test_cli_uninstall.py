@@ -8,6 +8,7 @@
 | a node has the condition SlowCPU | it is safe; the condition is among what stays | 0 |
 | a node is raw, but its agent still divides quotas | the agent of that node | 1 |
 | an agent offers CPU to offline pods | the label | 1 |
+| the ConfigMap suppresses offline pods of some nodes, or has errors there | the key | 1 |
 | a pod owns CPUs | the pod | 1 |
 | a webhook that no ClusterRole owns | the webhook; one that a ClusterRole owns is not named | 1 |
 | something may not be read | that it is forbidden, and not that it is safe | 8 |
@@ -49,9 +50,10 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
     SLOW_CPU,
+    SUPPRESSION_KEY,
 )
 from kubedouble import LocalAPIServer
-from manager.world import PODS_NAMESPACE, World, amplification, eventually, small_cluster
+from manager.world import PODS_NAMESPACE, World, amplification, apply_config, eventually, small_cluster
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
 
@@ -203,6 +205,28 @@ async def test_label_withdraws_offers_to_offline_pods(world: World) -> None:
     await world.add_node("n1")
     await world.label("n1", {OVERSUBSCRIPTION: "true"})
     assert (await check(world)).commands() == [f"kubectl label node n1 {OVERSUBSCRIPTION}-"]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("{}", True),
+        ('{"mode": "per-pod-quota"}', True),
+        ('{"enabled": false, "nodeConfigs": [{"nodeSelector": {}, "enabled": true}]}', True),
+        ('{"highThreshold": 80}', True),
+        ('{"enabled": false}', False),
+        ("", False),
+    ],
+    ids=["defaults", "per pod", "some nodes", "errors: the last good one", "disabled", "empty"],
+)
+async def test_suppression_of_unlabeled_nodes_is_named(world: World, text: str, named: bool) -> None:
+    await world.add_node("n1")
+    await apply_config(world.client, {SUPPRESSION_KEY: text})
+    checked = await check(world)
+    patch = json.dumps({"data": {SUPPRESSION_KEY: None}})
+    command = f"kubectl patch configmap {CONFIG_NAME} -n {CONFIG_NAMESPACE} --type=merge -p '{patch}'"
+    assert checked.commands() == [command] * named
+    assert ("It is safe" in checked.stderr) is not named
 
 
 async def test_a_pod_that_owns_cpus_is_named(world: World) -> None:

@@ -41,9 +41,10 @@ def command(
     """Print the steps that uninstall corewise. It changes nothing.
 
     The first step lists what must be undone, with the command for each; the programs must run until
-    then. It is safe to go on when every node is raw, agents have put back the quotas of pods and offer
-    nothing to offline pods, no pod owns CPUs, and the uninstall deletes what manager and scheduler have
-    installed. The other steps are those of the installation that is found: Helm's or kubectl's.
+    then. It is safe to go on when every node is raw, agents have put back the quotas of pods, and neither
+    offer CPU to offline pods nor hold them back, no pod owns CPUs, and the uninstall deletes what manager
+    and scheduler have installed. The other steps are those of the installation that is found: Helm's or
+    kubectl's.
 
     Exit codes: 0 printed, or with --check safe; 1 with --check and something left to undo; 2 wrong call; 3 no
     answer from the cluster; 8 something may not be read.

@@ -12,6 +12,7 @@ from corewise.amplification.amounts import Ratios
 from corewise.amplification.demand import misfits
 from corewise.amplification.policy import NAME as AMPLIFICATION_POLICY
 from corewise.amplification.ratio import StatedBy
+from corewise.config.colocation import parse_suppression
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import NotFound
@@ -45,6 +46,7 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
     SLOW_CPU,
+    SUPPRESSION_KEY,
     SYSTEM_NAMESPACE,
 )
 from corewise.workload.pods import WORKLOAD_PODS, Pod
@@ -96,17 +98,17 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
         KubeError: if something cannot be read: then it is not known.
     """
     async with Client(cluster) as client:
-        listed, pods, applied, keys, ownerless, roles = await asyncio.gather(
+        listed, pods, applied, data, ownerless, roles = await asyncio.gather(
             list_cluster(client, config_namespace),
             client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE),
             _applied_ratios(client),
-            _config_keys(client, config_namespace),
+            _config(client, config_namespace),
             _ownerless(client),
             client.list(CLUSTER_ROLES.typed(PartialObject)),
         )
     amplified = any(_ratios(each) for each in listed.nodes)
     found = (
-        *(_of_config(config_namespace, keys) if amplified else ()),
+        *_of_config(config_namespace, data, amplified=amplified),
         *(found for node in listed.nodes for found in _of_node(node, applied.get(node.node.metadata.name))),
         *_of_pods(pods),
         *ownerless,
@@ -141,21 +143,42 @@ def _ratios(listed: ListedNode) -> Ratios:
     return {resource: ratio for resource, ratio in ratios.items() if ratio != ONE}
 
 
-async def _config_keys(client: Client, namespace: str) -> list[str]:
+async def _config(client: Client, namespace: str) -> Mapping[str, str]:
+    """Return the keys of the ConfigMap; none where there is no ConfigMap."""
     try:
-        data = (await client.get(CONFIG_MAPS, CONFIG_NAME, namespace)).data
+        return (await client.get(CONFIG_MAPS, CONFIG_NAME, namespace)).data
     except NotFound:
-        return []
-    return [key for key in (NORMALIZATION_KEY, AMPLIFICATION_KEY) if key in data]
+        return {}
 
 
-def _of_config(namespace: str, keys: list[str]) -> Iterator[Hindrance]:
-    """Yield the ConfigMap, which comes first: while it sets ratios, they come back."""
-    if keys:
-        why = f"sets the ratios of nodes ({', '.join(keys)})"
-        patch = json.dumps({"data": dict.fromkeys(keys)})
-        command = f"kubectl patch configmap {CONFIG_NAME} -n {namespace} --type=merge -p '{patch}'"
-        yield Hindrance(f"configmap/{CONFIG_NAME}", why, command)
+def _of_config(namespace: str, data: Mapping[str, str], *, amplified: bool) -> Iterator[Hindrance]:
+    """Yield the ConfigMap, which comes first: while it has these keys, what was undone comes back."""
+    ratios = [key for key in (NORMALIZATION_KEY, AMPLIFICATION_KEY) if key in data]
+    if amplified and ratios:
+        yield _of_keys(namespace, ratios, f"sets the ratios of nodes ({', '.join(ratios)})")
+    if _holds_back(data.get(SUPPRESSION_KEY, "")):
+        why = f"holds offline pods back ({SUPPRESSION_KEY}): their quotas and cpu.idle would stay"
+        yield _of_keys(namespace, [SUPPRESSION_KEY], why)
+
+
+def _of_keys(namespace: str, keys: Collection[str], why: str) -> Hindrance:
+    """Return the obstacle that goes with these keys of the ConfigMap."""
+    patch = json.dumps({"data": dict.fromkeys(keys)})
+    command = f"kubectl patch configmap {CONFIG_NAME} -n {namespace} --type=merge -p '{patch}'"
+    return Hindrance(f"configmap/{CONFIG_NAME}", why, command)
+
+
+def _holds_back(text: str) -> bool:
+    """Whether agents may hold offline pods back by a text of ``cpu-suppression-config``.
+
+    They do so on nodes without the label, too. A text with errors counts: agents keep the last good one.
+    """
+    if not text.strip():
+        return False
+    config = parse_suppression(text).value
+    if config is None:
+        return True
+    return any(each.enabled for each in (config.cluster, *(entry.strategy for entry in config.node_configs)))
 
 
 def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
