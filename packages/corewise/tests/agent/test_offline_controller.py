@@ -551,6 +551,16 @@ def test_kernel_without_idle_cgroups_is_told(kept: Kept) -> None:
     assert report.reason == Reason.ISOLATION_UNSUPPORTED
 
 
+def test_pod_counts_as_idle_once_written(kept: Kept) -> None:
+    kept.pods.append(JOB)
+    kept.tick(online=4000)
+    before = kept.controller.isolation
+    kept.node.start(JOB)
+    kept.tick(online=4000)
+    after = kept.controller.isolation
+    assert (before, after and after.pods) == (None, 1)
+
+
 def test_memory_limit_below_use_is_refused_and_retried(kept: Kept) -> None:
     fat = offline_pod("fat", batch_container("a", limit=1000, memory=GIB))
     kept.start(fat)

@@ -47,6 +47,9 @@ from corewise.vocabulary.names import (
     OFFLINE_REPORT,
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
+    QOS_LEVEL,
+    RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, ShortfallReport, SuppressionReport
@@ -281,9 +284,59 @@ def test_what_comes_next_is_told_for_every_reason(reason: Reason, words: str) ->
 
 
 def test_disabled_oversubscription_tells_how_to_enable_it() -> None:
-    shown = text(subject(None, None))
+    shown = text(subject(None, None, cpu_suppression_config='{"enabled": false}'))
     assert shown.startswith("n1: oversubscription is off    OversubscriptionOff\n")
+    assert "kubectl logs" not in shown
     assert 'to fix         Label the node volcano.sh/oversubscription: "true"' in shown
+
+
+@pytest.mark.parametrize(
+    ("config", "acting"),
+    [
+        ({}, ["isolation idle"]),
+        ({"mode": "per-pod-quota"}, ["isolation idle", "per-pod-quota"]),
+        ({"mode": "per-pod-quota", "isolation": "weights"}, ["per-pod-quota"]),
+        ({"isolation": "weights"}, []),
+        ({"enabled": False}, []),
+    ],
+)
+def test_what_needs_no_label_is_told(tmp_path: Path, config: dict[str, Any], acting: list[str]) -> None:
+    lists = objects()
+    lists["nodes"][0]["metadata"] = {"name": "n1"}
+    marked = {**lists["pods"][0], "metadata": {"name": "marked", "annotations": {QOS_LEVEL: "-1"}}}
+    lists["pods"].append(marked)
+    lists["configmaps"][0]["data"] = {SUPPRESSION_KEY: json.dumps(config)}
+    file = str(dump(tmp_path, **lists))
+    first, *lines = call("n1", "--from", file).stdout.splitlines()
+    assert all(each in first for each in ("oversubscription is off", "OversubscriptionOff", *acting))
+    assert ("offline pods back" in first) is bool(acting)
+    natives = [line.split(": ")[1] for line in lines if "native pods" in line]
+    assert natives == ["default/native"] * bool(acting)
+    assert any("--field-selector spec.nodeName=n1 -o name)" in line for line in lines) is bool(acting)
+    document = json.loads(call("n1", "--from", file, "-o", "json").stdout)
+    assert document["settings"]["withoutLabel"] == acting
+
+
+@pytest.mark.parametrize(
+    ("key", "content"),
+    [
+        (OVERSUBSCRIPTION_KEY, {"ratio": 2}),
+        (SUPPRESSION_KEY, {"adjustStep": 1.5}),
+        (RESOURCE_QOS_KEY, {"clusterStrategy": {"beClass": {"resctrlQOS": {"mbaPercent": 200}}}}),
+        (RESOURCE_THRESHOLD_KEY, {"clusterStrategy": {"memoryEvictThresholdPercent": 800}}),
+    ],
+)
+def test_both_commands_name_each_key_with_errors(tmp_path: Path, key: str, content: dict[str, Any]) -> None:
+    lists = objects()
+    lists["configmaps"][0]["data"] = {key: json.dumps(content)}
+    file = str(dump(tmp_path, **lists))
+    for command in ("suppression", "node"):
+        arguments = ["explain", command, "n1", "--from", file]
+        shown = CliRunner().invoke(corewise, arguments).stdout
+        assert f"{key} has errors" in shown
+        assert "  problem " in shown
+        found = json.loads(CliRunner().invoke(corewise, [*arguments, "-o", "json"]).stdout)["problems"]
+        assert Reason.CONFIG_INVALID in {each["reason"] for each in found}
 
 
 def test_label_without_a_report_points_at_the_agent() -> None:

@@ -166,7 +166,7 @@ class BatchLimits:
     ``limited`` are the pods that have a limit and a cgroup, as the last call found them; None if their limits
     could not be written.
 
-    ``idle`` counts the pods that are idle.
+    ``idle`` counts the pods that are idle, by what was written.
 
     As long as pods, ratio and isolation are the same, nothing is read again but once in ``AGAIN_AFTER``
     calls: drift of quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
@@ -224,6 +224,7 @@ class BatchLimits:
                 report = found.settings.reconcile(SettingOwner.BATCH, settings)
                 is_complete = is_complete and not report.gone
                 result.add(report)
+            self._count_idle(found, cgroups)
             if is_complete and not result.problems:
                 self._applied = wanted
         return result
@@ -242,16 +243,19 @@ class BatchLimits:
         elif is_wanted and not has_idle(found.files, best_effort):
             is_wanted, why = False, f"there is no {IDLE_FILE}"
             self._hindered = IsolationReport(reason=Reason.ISOLATION_UNSUPPORTED, why=why)
-        pods = {
+        return {
             each.pod
             for each in cgroups
             if is_wanted or (isolation is None and not each.container and _stays_idle(found, each.cgroup))
         }
-        self.idle = len(pods)
+
+    def _count_idle(self, found: CgroupSetup, cgroups: Sequence[BatchCgroup]) -> None:
+        """Count the idle pods: a pod that has no cgroup yet, or refuses, is none. Log a change of reason."""
+        own = [each.cgroup for each in cgroups if not each.container]
+        self.idle = sum(found.settings.applied(each, Setting.CPU_IDLE) == "1" for each in own)
         if (reason := self.isolation.reason if self.isolation else "") != self._said:
             self._said = reason
             log.info("isolation of offline pods: %s", reason or "none is idle", extra=fields(reason=reason))
-        return pods
 
     def _write_quotas(
         self,

@@ -23,7 +23,7 @@ from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.node_listing import amplified_by, list_cluster, state_of
 from corewise.views.node_score import NodeScore, node_score, score_part
 from corewise.views.offline_reports import eviction_lines, isolation_lines, resctrl_lines
-from corewise.views.stored_config import fix_of
+from corewise.views.stored_config import errors_for_agents, fix_of
 from corewise.views.text import cpus, gibibytes
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
@@ -45,10 +45,12 @@ def explain_node(
     paths: frozenset[Path] | None = None,
     config_namespace: str = CONFIG_NAMESPACE,
     score: NodeScore | None = None,
+    of_agents: Iterable[Finding] = (),
 ) -> Explanation:
     """Explain a node from its assessment; ``events`` are the manager's about the node, the latest first.
 
     ``paths``: what is installed to amplify nodes; None if that is unknown. ``score``: that of its agent.
+    ``of_agents``: what is wrong with the settings that agents follow.
     """
     parts = [
         Part({"name": assessment.node.name, "state": state_of(assessment).text}),
@@ -59,7 +61,7 @@ def explain_node(
         _path(paths),
         *_amounts(assessment, pods_known=pods_known),
         _offline_pods(assessment),
-        _problems(assessment, config_namespace),
+        _problems((*assessment.problems, *of_agents), config_namespace),
         _events(events, [each.message for each in assessment.problems]),
     ]
     return Explanation(_heading(assessment), parts)
@@ -199,9 +201,9 @@ def _status(assessment: NodeAssessment) -> str:
     }[state]
 
 
-def _problems(assessment: NodeAssessment, config_namespace: str) -> Part:
+def _problems(problems: Iterable[Finding], config_namespace: str) -> Part:
     records, lines = [], []
-    for problem in assessment.problems:
+    for problem in problems:
         fix = fix_of(problem.reason, config_namespace)
         records.append({"reason": problem.reason, "message": problem.message, "fix": fix})
         lines.append(Line("problem", f"{problem.reason}: {problem.message}"))
@@ -265,6 +267,7 @@ async def read_node(client: Client, name: str, config_namespace: str) -> tuple[E
         paths=listed.amplified_by,
         config_namespace=config_namespace,
         score=node_score(name, listed.topologies, SYSTEM_CLOCK.now()),
+        of_agents=errors_for_agents(listed.reading),
     )
     return explained, listed.missing
 

@@ -6,7 +6,13 @@ import shlex
 from collections.abc import Iterator
 
 from corewise.ratios.cluster import ConfigurationReading
-from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.findings import Finding
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    NORMALIZATION_KEY,
+)
 from corewise.vocabulary.reasons import Reason
 
 
@@ -20,6 +26,14 @@ def keys_with_errors(reading: ConfigurationReading, config_namespace: str) -> It
     for key in reading.bad_keys:
         instead = reading.applied_instead(key)
         yield f"{key} has errors: {instead}. To see them: {check_command(config_namespace)}"
+
+
+def errors_for_agents(reading: ConfigurationReading) -> Iterator[Finding]:
+    """Yield the keys with errors that agents follow; what the others mean to a node, its assessment says."""
+    for key in reading.bad_keys:
+        if key not in {NORMALIZATION_KEY, AMPLIFICATION_KEY}:
+            message = f"{key} has errors: {reading.applied_instead(key)}"
+            yield Finding(Reason.CONFIG_INVALID, message)
 
 
 def fix_of(reason: Reason, config_namespace: str) -> str:

@@ -31,7 +31,13 @@ from corewise.views.offline_reports import (
 from corewise.views.stored_config import fix_of
 from corewise.views.suppression_settings import OfflineSettings
 from corewise.views.text import count, cpus, gibibytes, some
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAMESPACE, OVERSUBSCRIPTION
+from corewise.vocabulary.names import (
+    BATCH_CPU,
+    BATCH_MEMORY,
+    CONFIG_NAMESPACE,
+    OVERSUBSCRIPTION,
+    SYSTEM_NAMESPACE,
+)
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
@@ -74,11 +80,17 @@ class Subject:
             found.append(Reason.OFFER_REPORT_MISSING)
         elif self.node.stale:
             found.append(Reason.OFFER_REPORT_OLD)
-        if self.settings.oversubscription.invalid or self.settings.suppression.invalid:
+        if self.settings.invalid:
             found.append(Reason.CONFIG_INVALID)
         if self.tiny:
             found.append(Reason.BATCH_AMOUNT_TINY)
         return tuple(found)
+
+    @property
+    def unreported(self) -> tuple[str, ...]:
+        """What holds offline pods back on a node whose agent reports nothing, since it offers nothing."""
+        no_report = self.node.report is None and not self.node.unreadable and not self.node.labeled
+        return self.settings.needs_no_label if no_report else ()
 
 
 def explain_suppression(subject: Subject, config_namespace: str = CONFIG_NAMESPACE) -> Explanation:
@@ -123,7 +135,10 @@ def _heading(subject: Subject) -> str:
     if report is None and subject.node.labeled:
         return f"{name}: oversubscription is on, and its agent reports nothing yet"
     if report is None:
-        return f"{name}: oversubscription is off    {Reason.OVERSUBSCRIPTION_OFF}"
+        acting = subject.unreported
+        hold = "hold" if len(acting) > 1 else "holds"
+        held_back = f"; {' and '.join(acting)} {hold} offline pods back" if acting else ""
+        return f"{name}: oversubscription is off{held_back}    {Reason.OVERSUBSCRIPTION_OFF}"
     old = f", {age_text(subject.node.age)} ago" if subject.node.stale else ""
     offered = f"offers {cpus(report.offered_milli)} of {cpus(report.allocatable_milli)} CPU{old}"
     suppression = report.suppression
@@ -154,6 +169,9 @@ def _settings(subject: Subject) -> Part:
             "adjustQuotaStep": str(quota.quota_step) if quota else None,
             "adjustPodNum": quota.pods_a_cycle if quota else None,
         },
+        "resctrl": {"source": configured.resctrl.source},
+        "eviction": {"source": configured.eviction.source},
+        "withoutLabel": list(subject.unreported),
     }
     values = f"ratio {offer.ratio}, every {offer.interval} s    " if offer else ""
     lines = [Line("settings", f"oversubscription: {values}{configured.oversubscription.source}")]
@@ -162,6 +180,8 @@ def _settings(subject: Subject) -> Part:
         lines.append(Line("settings", f"the agent still applies ratio {report.ratio}"))
     mode = f"{_mode(quota)}    " if quota else ""
     lines.append(Line("settings", f"suppression: {mode}{configured.suppression.source}"))
+    for name, each in (("resctrl", configured.resctrl), ("eviction", configured.eviction)):
+        lines += [Line("settings", f"{name}: {each.source}")] if each.invalid else []
     return Part({"settings": record}, lines)
 
 
@@ -271,6 +291,8 @@ def _quota(subject: Subject) -> Part:
 def _native(subject: Subject) -> Iterable[Line]:
     report = subject.node.report
     if report is None:
+        if subject.unreported:
+            yield from _unreported(subject)
         return
     yield Line("offline pods", str(report.offline_pods))
     if report.native_best_effort:
@@ -280,6 +302,17 @@ def _native(subject: Subject) -> Iterable[Line]:
         yield Line(
             "native pods", f"{report.native_best_effort} BestEffort without {BATCH_CPU}, {squeezed}{names}"
         )
+
+
+def _unreported(subject: Subject) -> Iterable[Line]:
+    """Yield the command that shows the log of an agent that reports nothing, and native pods."""
+    agents = f"-n {SYSTEM_NAMESPACE} -l app.kubernetes.io/component=agent"
+    of_node = f"--field-selector spec.nodeName={subject.node.name} -o name"
+    yield Line("not reported", "without the label the agent reports nothing on the Node. Its log does:")
+    yield Line("not reported", f"kubectl logs -n {SYSTEM_NAMESPACE} $(kubectl get pods {agents} {of_node})")
+    if subject.native:
+        count_and_names = f"{len(subject.native)} BestEffort without {BATCH_CPU}"
+        yield Line("native pods", f"{count_and_names}, not held back: {some(subject.native)}")
 
 
 def _problems(subject: Subject, config_namespace: str) -> Part:

@@ -1,4 +1,7 @@
-"""The settings of one node's offline pods as the ConfigMap has them, and where they come from (pure)."""
+"""The settings of one node's offline pods as the ConfigMap has them, and where they come from (pure).
+
+Of the keys for cache limits and eviction only the source is shown: an agent reports what follows from them.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,29 @@ from typing import Any, Generic, TypeVar
 
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
+    NO_RESOURCE_QOS,
     NO_SUPPRESSION,
+    Isolation,
     OversubscriptionSettings,
+    ResctrlSettings,
+    SuppressionMode,
     SuppressionSettings,
     parse_oversubscription,
+    parse_resource_qos,
     parse_suppression,
 )
 from corewise.config.decoding import Parsed
+from corewise.config.eviction import NO_RESOURCE_THRESHOLD, EvictionSettings, parse_resource_threshold
 from corewise.config.node_configs import Configuration
-from corewise.vocabulary.names import OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
+from corewise.vocabulary.names import (
+    OVERSUBSCRIPTION_KEY,
+    RESOURCE_QOS_KEY,
+    RESOURCE_THRESHOLD_KEY,
+    SUPPRESSION_KEY,
+)
 
 T = TypeVar("T")
-S = TypeVar("S", OversubscriptionSettings, SuppressionSettings)
+S = TypeVar("S", OversubscriptionSettings, SuppressionSettings, ResctrlSettings, EvictionSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,25 @@ class OfflineSettings:
 
     oversubscription: Configured[OversubscriptionSettings]
     suppression: Configured[SuppressionSettings]
+    resctrl: Configured[ResctrlSettings]
+    eviction: Configured[EvictionSettings]
+
+    @property
+    def invalid(self) -> bool:
+        """Whether one of the keys has errors."""
+        return any(
+            each.invalid for each in (self.oversubscription, self.suppression, self.resctrl, self.eviction)
+        )
+
+    @property
+    def needs_no_label(self) -> tuple[str, ...]:
+        """What holds offline pods back though the node offers nothing, in words."""
+        quota = self.suppression.settings
+        if quota is None or not quota.enabled:
+            return ()
+        isolation = [f"isolation {quota.isolation}"] if quota.isolation is Isolation.IDLE else []
+        mode = [str(quota.mode)] if quota.mode is SuppressionMode.PER_POD_QUOTA else []
+        return (*isolation, *mode)
 
 
 def settings_for(data: Mapping[str, str] | None, labels: Mapping[str, str]) -> OfflineSettings:
@@ -50,6 +83,8 @@ def settings_for(data: Mapping[str, str] | None, labels: Mapping[str, str]) -> O
     return OfflineSettings(
         _configured(data, labels, OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION),
         _configured(data, labels, SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION),
+        _configured(data, labels, RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS),
+        _configured(data, labels, RESOURCE_THRESHOLD_KEY, parse_resource_threshold, NO_RESOURCE_THRESHOLD),
     )
 
 

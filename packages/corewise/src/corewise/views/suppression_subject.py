@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from corewise.colocation.offline import mark_of
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
@@ -83,8 +84,14 @@ def _whole(amounts: Mapping[str, str], resource: str) -> int | None:
 def _is_native(pod: Pod) -> bool:
     """Whether a pod is BestEffort without being an offline pod."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    asks = any(BATCH_CPU in {**each.resources.requests, **each.resources.limits} for each in containers)
-    return pod.status.qos_class == "BestEffort" and not asks
+    asking = [
+        each.name
+        for each in containers
+        if BATCH_CPU in each.resources.requests or BATCH_CPU in each.resources.limits
+    ]
+    meta = pod.metadata
+    is_marked = mark_of(meta.labels, meta.annotations, pod.spec.priority or 0, asking)
+    return pod.status.qos_class == "BestEffort" and not is_marked
 
 
 def _is_tiny(pod: Pod) -> bool:

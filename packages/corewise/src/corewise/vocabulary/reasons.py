@@ -463,8 +463,9 @@ class Reason(StrEnum):
     )
     OVERSUBSCRIPTION_OFF = _info(
         "OversubscriptionOff",
-        "The node's label does not turn oversubscription on: nothing is offered, and nothing is suppressed.",
-        'Label the node volcano.sh/oversubscription: "true" if offline pods are meant to run on it.',
+        "The node's label does not turn oversubscription on: nothing is offered, and no quota bounds all "
+        "offline pods together. Isolation and per-pod-quota need no label.",
+        'Label the node volcano.sh/oversubscription: "true" if it is to offer CPU to offline pods.',
     )
     OVERSUBSCRIPTION_LABEL_INVALID = _warning(
         "OversubscriptionLabelInvalid",

@@ -47,6 +47,7 @@ from corewise.views.page.problems import severity_of
 from corewise.views.page.trial import tried
 from corewise.views.page.what_if import ChangeRefused
 from corewise.views.pod_explanation import explain_pod
+from corewise.views.stored_config import errors_for_agents
 from corewise.views.suppression_explanation import explain_suppression
 from corewise.views.waiting_explanation import WaitSubject, explain_waiting, fresh_report
 from corewise.vocabulary.names import INTERFERENCE_REPORT
@@ -135,6 +136,7 @@ class PageDocuments:
             paths=paths,
             config_namespace=cluster.config_namespace,
             score=await asyncio.to_thread(node_score, name, topologies, now),
+            of_agents=errors_for_agents(known.reading),
         )
         before = await cluster.past.of(name) if cluster.past else ()
         cluster.usages.want()
