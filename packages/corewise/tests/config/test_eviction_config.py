@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from corewise.config.eviction import (
     EvictionSettings,
     parse_resource_threshold,
 )
+from corewise.vocabulary.foreign_names import FOREIGN_NAMES
+from corewise.vocabulary.names import HONORED_EVICTION, RESOURCE_THRESHOLD_KEY, TABLE
 
 MEMORY, MEMORY_LOWER = "memoryEvictThresholdPercent", "memoryEvictLowerPercent"
 LOWER, UPPER = "cpuEvictBESatisfactionLowerPercent", "cpuEvictBESatisfactionUpperPercent"
@@ -47,6 +50,29 @@ def test_every_value_can_be_written() -> None:
     written |= {"evictCooldownSeconds": 30, "evictDryRun": True}
     assert told(written) == []
     assert applies(written) == EvictionSettings(80, 70, 60, 80, 95, 120, 30, True)
+
+
+def test_pages_name_exactly_the_honored_members() -> None:
+    (reference,) = (each.meaning for each in TABLE if each.name == RESOURCE_THRESHOLD_KEY)
+    (koordinator,) = (each.instead for each in FOREIGN_NAMES if each.name.endswith(RESOURCE_THRESHOLD_KEY))
+    for text in (reference, koordinator):
+        named = set(re.findall("`(.+?)`", text.partition(" are honored")[0]))
+        assert named == {*HONORED_EVICTION}
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        *("cpuAllocatableEvictThresholdPercent", "cpuAllocatableEvictLowerPercent"),
+        *("memoryAllocatableEvictThresholdPercent", "memoryAllocatableEvictLowerPercent"),
+        "allocatableEvictPriorityThreshold",
+    ],
+)
+def test_eviction_by_requests_is_not_honored(member: str) -> None:
+    cluster = {"enable": True, MEMORY: 80}
+    (problem,) = told({**cluster, member: 110})
+    assert problem.startswith(f"warning {member}: not honored: ")
+    assert applies({**cluster, member: 110}) == applies(cluster)
 
 
 @pytest.mark.parametrize("cluster", [{}, {MEMORY: 80, **SATISFACTION}, {"enable": False, MEMORY: 80}])

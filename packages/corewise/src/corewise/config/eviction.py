@@ -25,6 +25,7 @@ from typing import TypeAlias
 from corewise.config.decoding import Decoder, Fields, Parsed, Place, either
 from corewise.config.json_text import read_json
 from corewise.config.node_configs import Configuration, read_node_configs
+from corewise.vocabulary.names import HONORED_EVICTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,11 @@ _MEMORY, _MEMORY_LOWER = "memoryEvictThresholdPercent", "memoryEvictLowerPercent
 _LOWER, _UPPER = "cpuEvictBESatisfactionLowerPercent", "cpuEvictBESatisfactionUpperPercent"
 _USAGE, _WINDOW = "cpuEvictBEUsageThresholdPercent", "cpuEvictTimeWindowSeconds"
 _COOLDOWN, _DRY_RUN = "evictCooldownSeconds", "evictDryRun"
-_MEMBERS = ("enable", _MEMORY, _MEMORY_LOWER, _LOWER, _UPPER, _USAGE, _WINDOW, _COOLDOWN, _DRY_RUN)
+_MEMBERS = (*HONORED_EVICTION, _COOLDOWN, _DRY_RUN)
 _SUPPRESSES = "cpu-suppression-config says how offline pods are held back"
 _BY_QUOTA = "eviction for CPU goes by what offline pods' quota is of their requests"
+_BY_USE = f"eviction for memory goes by memory in use ({_MEMORY}), not by what pods request"
+_LOWEST_FIRST = "offline pods of every priority may be evicted, the lowest first"
 _OTHERS = {
     "cpuSuppressThresholdPercent": _SUPPRESSES,
     "cpuSuppressMinPercent": _SUPPRESSES,
@@ -80,7 +83,12 @@ _OTHERS = {
     "cpuEvictPolicy": _BY_QUOTA,
     "cpuEvictThresholdPercent": _BY_QUOTA,
     "cpuEvictLowerPercent": _BY_QUOTA,
-    "evictEnabledPriorityThreshold": "offline pods of every priority may be evicted, the lowest first",
+    "cpuAllocatableEvictThresholdPercent": _BY_QUOTA,
+    "cpuAllocatableEvictLowerPercent": _BY_QUOTA,
+    "memoryAllocatableEvictThresholdPercent": _BY_USE,
+    "memoryAllocatableEvictLowerPercent": _BY_USE,
+    "evictEnabledPriorityThreshold": _LOWEST_FIRST,
+    "allocatableEvictPriorityThreshold": _LOWEST_FIRST,
 }
 """Members of Koordinator that are not honored, and what is instead."""
 

@@ -33,6 +33,7 @@ from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
+    HONORED_EVICTION,
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
@@ -54,6 +55,7 @@ from corewise.vocabulary.names import (
     SUB_PRIORITY,
     TABLE,
     NameKind,
+    code_list,
 )
 
 
@@ -483,7 +485,7 @@ _KOORDINATOR_OTHER: Final = (
         Project.KOORDINATOR,
         NamePlace.CONFIG,
         Fate.IN_PART,
-        "`memoryEvict...` and `cpuEvict...` are honored; `corewise config check` names every other member",
+        f"{code_list(HONORED_EVICTION)} are honored; `corewise config check` names every other member",
     ),
     *_unread(
         Project.KOORDINATOR,

@@ -7,6 +7,7 @@ meaning. Code refers to a name by its constant, never by its text. Metrics are i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -79,6 +80,12 @@ OVERSUBSCRIPTION_KEY = "oversubscription-config"
 SUPPRESSION_KEY = "cpu-suppression-config"
 RESOURCE_QOS_KEY = "resource-qos-config"
 RESOURCE_THRESHOLD_KEY = "resource-threshold-config"
+HONORED_EVICTION = (
+    *("enable", "memoryEvictThresholdPercent", "memoryEvictLowerPercent"),
+    *("cpuEvictBESatisfactionLowerPercent", "cpuEvictBESatisfactionUpperPercent"),
+    *("cpuEvictBEUsageThresholdPercent", "cpuEvictTimeWindowSeconds"),
+)
+"""The members of Koordinator's ``resource-threshold-config`` that are honored."""
 
 BATCH_CPU = "kubernetes.io/batch-cpu"
 BATCH_MEMORY = "kubernetes.io/batch-memory"
@@ -116,6 +123,12 @@ class Name:
     value: str
     written_by: str
     meaning: str
+
+
+def code_list(members: Sequence[str]) -> str:
+    """Return names as a sentence of a page lists them."""
+    *first, last = (f"`{each}`" for each in members)
+    return f"{', '.join(first)} and {last}"
 
 
 _NODE = "Node"
@@ -620,7 +633,7 @@ TABLE: tuple[Name, ...] = (
         _CONFIG_MAP,
         "JSON: `clusterStrategy`, `nodeStrategies`",
         "user",
-        "Koordinator's. Of it `memoryEvict...` and `cpuEvict...` are honored; `evictCooldownSeconds` and "
+        f"Koordinator's. Of it {code_list(HONORED_EVICTION)} are honored; `evictCooldownSeconds` and "
         "`evictDryRun` are added: when offline pods are evicted. None is, unless `enable` is true and a "
         "threshold is written.",
     ),
