@@ -215,6 +215,28 @@ async def test_single_run_takes_a_sample_and_acts(world: AgentWorld) -> None:
     assert (await world.offered())[0] == "4800"
 
 
+async def test_single_run_steps_per_pod_without_label(world: AgentWorld) -> None:
+    thresholds = {"recoverThreshold": 0.1, "lowThreshold": 0.2, "highThreshold": 0.3}
+    await world.configure(suppression={"mode": "per-pod-quota", "adjustQuotaStep": 0.5, **thresholds})
+    job = await world.start(offline_manifest("job", batch_container("a", limit=4000)))
+
+    loop = asyncio.get_running_loop()
+
+    async def online_load() -> None:
+        before = loop.time()
+        while True:
+            await asyncio.sleep(0.02)
+            now = loop.time()
+            world.offline.pass_time(now - before, online=7900)
+            before = now
+
+    async with asyncio.TaskGroup() as tasks:
+        load = tasks.create_task(online_load())
+        assert await run_agent(replace(world.options, once=True), world.config)
+        load.cancel()
+    assert world.offline.machine.files.read(world.machine.cgroup(job), "cpu.max") == "2000000 1000000"
+
+
 async def test_dry_run_prints_quota_and_patch_without_writing(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
     await world.label("true")

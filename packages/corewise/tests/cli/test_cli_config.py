@@ -356,6 +356,22 @@ def test_member_of_only_one_key_identifies_that_key(member: str, key: str) -> No
         assert [found.key for found in read_contents(text, None).keys] == [key]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# copied\ncpuSuppression:\n  adjustStep: 1.5\n",
+        "\ncpuThrottlingConfig:\n  enable: 1.5\n",
+        '{"cpuSuppression":\n\n  {"adjustStep": 1.5}}',
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--key", SUPPRESSION_KEY)])
+def test_block_of_suppression_alone_is_checked(check: Check, text: str, options: tuple[str, ...]) -> None:
+    result = check(text, *options)
+    assert "f:3:" in result.stdout
+    assert "error: cpu" in result.stdout
+    assert result.exit_code == ExitCode.VERDICT
+
+
 def test_member_of_two_keys_leaves_the_key_open() -> None:
     with pytest.raises(UndecidedKeyError):
         read_contents('{"enable": true}', None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -14,11 +15,15 @@ from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_RESOURCE_QOS,
     NO_SUPPRESSION,
+    OVERSUBSCRIPTION_MEMBERS,
+    RESOURCE_QOS_MEMBERS,
+    SUPPRESSION_MEMBERS,
     Isolation,
     OversubscriptionSettings,
     ResctrlSettings,
     SuppressionMode,
     SuppressionSettings,
+    is_suppression_yaml,
     not_honored,
     parse_oversubscription,
     parse_resource_qos,
@@ -28,6 +33,7 @@ from corewise.config.decoding import Parsed
 from corewise.config.json_text import beyond_limits
 from corewise.config.node_configs import Configuration
 from corewise.quantities import Seconds, Share
+from corewise.vocabulary.names import OVERSUBSCRIPTION_KEY, RESOURCE_QOS_KEY, SUPPRESSION_KEY, TABLE
 
 
 def told(parsed: Parsed[Any]) -> list[str]:
@@ -121,6 +127,38 @@ def test_cpu_suppression_block_is_read_with_a_warning(values: str, form: str) ->
     assert (found.enabled, found.mode, found.adjust_step, found.quota_step) == (True, mode, step, quota_step)
     [warning] = parsed.problems
     assert warning.message == f"read as cpuSuppression without mode: mode is {mode}"
+
+
+@pytest.mark.parametrize(
+    "before", ["# copied\n", "---\n", "\n  # copied\n\n---\n# twice\n", "--- # copied\n"]
+)
+@pytest.mark.parametrize(
+    "block", ["cpuSuppression:\n  adjustStep: 0.2\n", "cpuThrottlingConfig: {enable: true}\n"]
+)
+def test_comments_before_a_block_change_nothing(before: str, block: str) -> None:
+    assert is_suppression_yaml(before + block)
+    assert suppression(before + block) == suppression(block)
+
+
+def test_volcano_block_leaves_isolation_to_be_chosen() -> None:
+    block = {"cpuThrottlingConfig": {"enable": True}}
+    found = suppression(json.dumps({**block, "isolation": "weights", "onAgentStop": "restore"}))
+    assert (found.enabled, found.isolation, found.restore_on_stop) == (True, Isolation.WEIGHTS, True)
+    found = suppression(json.dumps(block))
+    assert (found.enabled, found.isolation, found.restore_on_stop) == (True, Isolation.IDLE, False)
+
+
+@pytest.mark.parametrize(
+    ("key", "members"),
+    [
+        (OVERSUBSCRIPTION_KEY, (*OVERSUBSCRIPTION_MEMBERS, "nodeConfigs")),
+        (SUPPRESSION_KEY, (*SUPPRESSION_MEMBERS, "nodeConfigs")),
+        (RESOURCE_QOS_KEY, RESOURCE_QOS_MEMBERS),
+    ],
+)
+def test_reference_lists_every_member(key: str, members: tuple[str, ...]) -> None:
+    (row,) = (each for each in TABLE if each.name == key)
+    assert set(re.findall("`(.+?)`", row.value)) == set(members)
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])

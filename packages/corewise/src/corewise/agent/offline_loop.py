@@ -142,7 +142,7 @@ class OfflineLoop:
             self._local.problem_log.update("ConfigMap", {"ConfigMap": str(error)})
             return False
         tick = self.round(self._clock.monotonic(), sample=True)
-        if self.controller.node.on:
+        if self.controller.node.is_sampled:
             await self._clock.sleep(FIRST_PAUSE)
             tick = self.round(self._clock.monotonic(), sample=True)
         published = await self._publish(*self._latest)

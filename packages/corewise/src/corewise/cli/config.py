@@ -63,7 +63,7 @@ def command() -> None:
     "--key",
     type=Choice(KEYS),
     metavar="KEY",
-    help=f"The only key to check, or the key if FILE is its JSON: {', '.join(KEYS)}.",
+    help=f"The only key to check, or the key if FILE is its text: {', '.join(KEYS)}.",
 )
 @node_options(names=True)
 @CONFIG_NAMESPACE_OPTION
@@ -72,7 +72,7 @@ def check(file: str | None, key: str | None, nodes: ComparedNodes | None, form: 
     """Check a configuration and name every error with its place.
 
     FILE is a ConfigMap or a ClusterColocationProfile in YAML or JSON (several documents or a List will do),
-    the JSON of one key of the ConfigMap, or the file of corewise scheduler --config; - is stdin. Unknown keys
+    the text of one key of the ConfigMap, or the file of corewise scheduler --config; - is stdin. Unknown keys
     are warnings, in a profile and in the scheduler's file errors.
 
     With nodes (--nodes or --cluster), two nodeConfigs entries that select one node are errors, and each CPU

@@ -18,7 +18,8 @@ The values may stand in one member ``cpuSuppression``, as JSON or as the YAML ``
 There, a missing ``mode`` follows from the values: ``adjustStep`` means ``besteffort-quota``, a threshold,
 ``adjustQuotaStep`` or ``adjustPodNum`` means ``per-pod-quota``; values of both are refused. A warning says
 what was read. So may Volcano's ``cpuThrottlingConfig``: ``enable`` is honored (false if absent, as there),
-and means one quota for all offline pods.
+and means one quota for all offline pods; ``isolation`` and ``onAgentStop``, which it does not have, may stand
+beside it.
 
 Other keys of Koordinator and Volcano, such as ``colocation-config``, may stand beside these. Nothing of them
 is honored, and a warning names what they say.
@@ -168,6 +169,9 @@ _VOLCANO_MEMBERS = {
     "cpuJitterLimitPercent": "each step is at most adjustStep, and no change is too small",
     "cpuRecoverLimitPercent": "each step is at most adjustStep, up as down",
 }
+_BESIDE_VOLCANO = ("isolation", "onAgentStop")
+SUPPRESSION_BLOCKS = (_AROUND, _VOLCANO)
+"""The members that may hold the settings of ``cpu-suppression-config``, in YAML too."""
 
 
 def not_honored(key: str, text: str) -> str:
@@ -200,8 +204,7 @@ def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
 
 def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
     """Read the value of the key ``cpu-suppression-config``."""
-    is_yaml = text.lstrip().startswith((f"{_AROUND}:", f"{_VOLCANO}:"))
-    decoder = Decoder(read_yaml(text) if is_yaml else read_json(text))
+    decoder = Decoder(read_yaml(text) if is_suppression_yaml(text) else read_json(text))
     read: list[tuple[Fields, SuppressionSettings]] = []
 
     def settings(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
@@ -222,6 +225,13 @@ def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
             others = () if is_entry else (each.strategy.mode for each in config.node_configs)
             _check_mode(decoder, places, found.mode, {found.mode, *others})
     return decoder.finish(config)
+
+
+def is_suppression_yaml(text: str) -> bool:
+    """Whether a text is YAML that begins with a block of suppression, after comments and ``---``."""
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith(("#", "---"))), "")
+    return first.startswith(tuple(f"{block}:" for block in SUPPRESSION_BLOCKS))
 
 
 def parse_resource_qos(text: str) -> Parsed[ResourceQOSConfig]:
@@ -331,7 +341,8 @@ def _unwrap(
 
 def _of_volcano(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
     around = places[_VOLCANO]
-    beside = [name for name in (*SUPPRESSION_MEMBERS, _AROUND) if not places[name].is_empty]
+    written = [name for name in (*SUPPRESSION_MEMBERS, _AROUND) if not places[name].is_empty]
+    beside = [name for name in written if name not in _BESIDE_VOLCANO]
     if beside:
         decoder.error(around, f"write {_VOLCANO} or {', '.join(beside)}: together they contradict each other")
     inner = decoder.fields(around, ("enable", *_VOLCANO_MEMBERS))
@@ -339,8 +350,14 @@ def _of_volcano(decoder: Decoder, places: Fields, inherited: SuppressionSettings
     for name, instead in _VOLCANO_MEMBERS.items():
         if not inner[name].is_empty:
             decoder.warn(inner[name], f"not honored: {instead}")
-    enabled = either(decoder.flag(inner["enable"]), False)
-    return replace(inherited, enabled=enabled, mode=SuppressionMode.BESTEFFORT_QUOTA)
+    stop = decoder.choice(places["onAgentStop"], OnAgentStop)
+    return replace(
+        inherited,
+        enabled=either(decoder.flag(inner["enable"]), False),
+        isolation=either(decoder.choice(places["isolation"], Isolation), inherited.isolation),
+        mode=SuppressionMode.BESTEFFORT_QUOTA,
+        restore_on_stop=inherited.restore_on_stop if stop is None else stop is OnAgentStop.RESTORE,
+    )
 
 
 def _check_mode(

@@ -1,4 +1,6 @@
-"""Find the configuration keys in a file: a ConfigMap in YAML or JSON, a list of them, or one key's JSON.
+"""Find the configuration keys in a file: a ConfigMap in YAML or JSON, a list of them, or one key's text.
+
+The text of one key is JSON, or of suppression the YAML ``cpuSuppression: {...}``.
 
 Everything found keeps its place in the file, so that a problem at line 3, column 7 of a key's JSON can be
 reported at the line and column of the file that a person has open.
@@ -16,7 +18,9 @@ import yaml
 from corewise.config.colocation import (
     OVERSUBSCRIPTION_MEMBERS,
     RESOURCE_QOS_MEMBERS,
+    SUPPRESSION_BLOCKS,
     SUPPRESSION_MEMBERS,
+    is_suppression_yaml,
     not_honored,
 )
 from corewise.config.configuration import AMPLIFICATION_MEMBERS, NORMALIZATION_MEMBERS
@@ -40,7 +44,7 @@ _MEMBERS = {
     NORMALIZATION_KEY: NORMALIZATION_MEMBERS,
     AMPLIFICATION_KEY: AMPLIFICATION_MEMBERS,
     OVERSUBSCRIPTION_KEY: OVERSUBSCRIPTION_MEMBERS,
-    SUPPRESSION_KEY: SUPPRESSION_MEMBERS,
+    SUPPRESSION_KEY: (*SUPPRESSION_MEMBERS, *SUPPRESSION_BLOCKS),
     RESOURCE_QOS_KEY: RESOURCE_QOS_MEMBERS,
     RESOURCE_THRESHOLD_KEY: RESOURCE_THRESHOLD_MEMBERS,
 }
@@ -107,6 +111,8 @@ def read_contents(text: str, wanted: str | None, namespace: str = CONFIG_NAMESPA
     contents = Contents(text, namespace)
     if text.lstrip().startswith("{"):
         _read_json_file(contents, wanted)
+    elif wanted in {None, SUPPRESSION_KEY} and is_suppression_yaml(text):
+        contents.keys.append(KeyText(SUPPRESSION_KEY, text, range(len(text) + 1)))
     else:
         _read_yaml_file(contents, wanted)
     return contents

@@ -612,7 +612,7 @@ TABLE: tuple[Name, ...] = (
         SUPPRESSION_KEY,
         NameKind.CONFIG_KEY,
         _CONFIG_MAP,
-        "JSON: `enabled`, `mode`, `adjustStep`, `onAgentStop`, `highThreshold`, "
+        "JSON: `enabled`, `isolation`, `mode`, `adjustStep`, `onAgentStop`, `highThreshold`, "
         "`lowThreshold`, `recoverThreshold`, `adjustQuotaStep`, `adjustPodNum`, `nodeConfigs`",
         "user",
         "How offline pods are held back: `besteffort-quota` (default) or `per-pod-quota`. Without the key "
