@@ -42,6 +42,7 @@ CASES = [
         config
         config check none.yaml
         config check f --key x
+        config check f --largest-amplification 1,5
         topology --root none
         plan
         plan --from dump.json --from-openb a b
@@ -66,6 +67,7 @@ CASES = [
         agent restore --root .
         manager --kubeconfig none
         manager --kubeconfig none --metrics-listen nowhere
+        manager --largest-amplification 0.5
         scheduler --kubeconfig none
         scheduler --listen nowhere
         report
@@ -146,6 +148,7 @@ CASES = [
         config check nodes.json
         config check good.yaml
         config check good.yaml -o json
+        config check good.yaml --largest-amplification 1.10
         config check bad.yaml
         config check bad.yaml -o json
         config check bad.yaml --key oversubscription-config

@@ -18,6 +18,7 @@ import pytest
 from corewise.amplification.policy import amplification_policy
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS
+from corewise.quantities import Ratio
 from corewise.scheduler.installation import Pods
 from corewise.scheduler.policy import NAME as OWNED_CPUS
 from corewise.topology import CPUSet
@@ -55,7 +56,7 @@ world = pytest.fixture(scheduler_world, name="world")
 
 async def add_nodes(world: SchedulerWorld) -> None:
     """Add the nodes, amplified by the policy in the API server."""
-    policy, binding = amplification_policy()
+    policy, binding = amplification_policy(maximum=Ratio(1000))
     await world.client.create(MUTATING_POLICIES.typed(dict), policy)
     await world.client.create(MUTATING_POLICY_BINDINGS.typed(dict), binding)
     for name, (cpus, normalization, amplification) in NODES.items():

@@ -15,7 +15,7 @@ import msgspec
 from corewise.amplification.policy import amplification_policy
 from corewise.kube.admission import decode_review
 from corewise.manager.node_status_webhook import NodeStatusWebhook
-from corewise.manager.options import KUBELET_USER
+from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION
 from corewise.prometheus.exposition import Exposition
 from corewise.ratios.cluster import UNKNOWN, ClusterContext
 from corewise.vocabulary.metrics import MANAGER, exported_by
@@ -46,7 +46,7 @@ async def sample() -> dict[str, float]:
 
 
 def _policy(reviews: list[bytes]) -> list[float]:
-    spec = amplification_policy()[0]["spec"]
+    spec = amplification_policy(maximum=LARGEST_AMPLIFICATION)[0]["spec"]
     scope = Scope()
     declare_variables(scope, spec)
     mutation = scope.compile(spec["mutations"][0]["jsonPatch"]["expression"], PATCHES)

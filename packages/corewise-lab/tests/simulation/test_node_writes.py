@@ -24,7 +24,7 @@ from corewise.config.colocation import OversubscriptionSettings
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
-from corewise.quantities import ONE, Share
+from corewise.quantities import ONE, Ratio, Share
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Usage, compute
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
 from corewise_lab.kubelets import SIMULATED_NODES, Kubelet, KubeletCounters, Periods
@@ -91,7 +91,7 @@ async def test_idle_offering_node_writes_at_most_once_minutely(
         kubelet = Kubelet(MACHINE, own, "10.0.0.1", "boot", clock, Periods(), KubeletCounters())
         await kubelet.register()
         if ratio:
-            for document in amplification_policy():
+            for document in amplification_policy(maximum=Ratio(1000)):
                 path = {True: "mutatingadmissionpolicybindings", False: "mutatingadmissionpolicies"}[
                     document["kind"].endswith("Binding")
                 ]

@@ -9,7 +9,7 @@ from typing import Any
 from corewise.amplification.policy import amplification_policy
 from corewise.kube.admission import decode_review
 from corewise.manager.webhooks import NODE_STATUS
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import Quantity, QuantityError, Ratio
 from kubedouble.expressions import Inputs
 from kubedouble.mutating_policies import _Program
 from manager.reviews import body, patch_of, review, webhooks
@@ -19,7 +19,7 @@ HOOKS = webhooks()
 
 @cache
 def policy() -> _Program:
-    document, _ = amplification_policy()
+    document, _ = amplification_policy(maximum=Ratio(1000))
     return _Program.of(document["spec"])
 
 

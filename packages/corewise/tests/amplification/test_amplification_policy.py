@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from amplification.both_rules import canonical, policy, policy_patch, webhook
 from corewise.amplification.annotations import LONGEST, RECORD
 from corewise.amplification.policy import amplification_policy
+from corewise.quantities import Ratio
 from corewise.vocabulary import names
 from kubedouble.expressions import Inputs, is_available
 from kubedouble.mutating_policies import _Program
@@ -258,7 +259,7 @@ def amplified_node() -> dict[str, Any]:
 
 
 def test_policy_fails_closed_and_matches_amplified_nodes_only() -> None:
-    document, binding = amplification_policy()
+    document, binding = amplification_policy(maximum=Ratio(1000))
     spec = document["spec"]
     assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Fail", "Never")
     (rule,) = spec["matchConstraints"]["resourceRules"]
@@ -273,18 +274,19 @@ def test_policy_fails_closed_and_matches_amplified_nodes_only() -> None:
     )
 
 
-def test_policy_refuses_large_ratios_and_knows_kubelets() -> None:
+def test_policy_takes_largest_ratio_and_kubelets_from_manager() -> None:
     node = amplified_node()
+    node["metadata"]["annotations"][names.AMPLIFICATION_RATIO] = '{"cpu":12.00}'
+    refused, allowed = (amplification_policy(maximum=Ratio(each))[0] for each in (1000, 1200))
     before = node["status"]["capacity"]["cpu"]
-    shown = {}
-    for ratio in ("10.00", "10.01"):
-        node["metadata"]["annotations"][names.AMPLIFICATION_RATIO] = f'{{"cpu":{ratio}}}'
-        shown[ratio] = patched(amplification_policy()[0], node, node, OTHER)["status"]["capacity"]["cpu"]
-    assert shown["10.00"] != before == shown["10.01"]
+    assert patched(refused, node, node, OTHER)["status"]["capacity"]["cpu"] == before
+    assert patched(allowed, node, node, OTHER)["status"]["capacity"]["cpu"] != before
     grown = copy.deepcopy(node)
     grown["metadata"]["annotations"][names.AMPLIFICATION_RATIO] = '{"cpu":2.00}'
     grown["status"]["capacity"]["cpu"] = "64"
-    (own, _), (other, _) = (amplification_policy(kubelet_users=users) for users in (("kube:",), ("x",)))
+    (own, _), (other, _) = (
+        amplification_policy(maximum=Ratio(1000), kubelet_users=users) for users in (("kube:",), ("x",))
+    )
     assert patched(own, grown, node, "kube:n1")["status"]["capacity"]["cpu"] == "128"
     assert patched(other, grown, node, "kube:n1")["status"]["capacity"]["cpu"] == before
 
@@ -296,7 +298,7 @@ def test_heartbeats_can_be_stored_as_they_come(quiet: bool) -> None:
     new = copy.deepcopy(old)
     new["status"]["capacity"]["cpu"] = raw
     new["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-01T00:01:00Z"
-    document, _ = amplification_policy(quiet_heartbeats=quiet)
+    document, _ = amplification_policy(maximum=Ratio(1000), quiet_heartbeats=quiet)
     assert (patched(document, new, old, KUBELET) == old) is quiet
 
 
@@ -310,7 +312,7 @@ def test_changed_uncounted_amount_is_no_quiet_heartbeat() -> None:
         "memory": "7Ei",
     }
     new["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-01T00:01:00Z"
-    document, _ = amplification_policy()
+    document, _ = amplification_policy(maximum=Ratio(1000))
     stored = patched(document, new, old, KUBELET)["status"]
     assert stored["conditions"] == new["status"]["conditions"]
     assert stored["capacity"] == {**old["status"]["capacity"], "memory": "7Ei"}
@@ -349,5 +351,5 @@ def test_zero_amount_is_restored_after_list_was_removed() -> None:
     old["metadata"]["annotations"][names.recorded_raw("allocatable", "cpu")] = "unreadable"
     new = copy.deepcopy(old)
     del new["status"]["allocatable"]
-    document, _ = amplification_policy()
+    document, _ = amplification_policy(maximum=Ratio(1000))
     assert patched(document, new, old, OTHER)["status"]["allocatable"] == {"cpu": "0"}

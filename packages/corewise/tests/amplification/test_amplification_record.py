@@ -88,9 +88,9 @@ def test_text_that_is_no_object_names_the_annotation(text: str) -> None:
     assert "node.example/ratio" in found.findings[0].message
 
 
-def test_ratios_above_the_largest_are_findings() -> None:
+def test_the_largest_ratio_can_be_set() -> None:
     assert not read_ratios('{"cpu":10.00}', annotation="a").findings
-    assert read_ratios('{"cpu":10.01}', annotation="a").findings
+    assert read_ratios('{"cpu":2.01}', annotation="a", maximum=Ratio(200)).findings
 
 
 @given(st.dictionaries(st.sampled_from(["cpu", "memory"]), ratios))

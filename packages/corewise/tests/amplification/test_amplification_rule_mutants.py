@@ -12,6 +12,7 @@ import pytest
 from amplification import both_rules
 from amplification.test_amplification_every_case import SAMPLE, asked_amounts, check, single_amounts
 from corewise.amplification.policy import amplification_policy
+from corewise.quantities import Ratio
 from every_case import WHOLE, Stopwatch
 from kubedouble.expressions import is_available
 from kubedouble.mutating_policies import _Program
@@ -54,7 +55,7 @@ TRIED: Final = tuple(MUTANTS) if WHOLE else tuple(MUTANTS)[:3]
 
 
 def mutant(name: str) -> _Program:
-    document, _ = amplification_policy()
+    document, _ = amplification_policy(maximum=Ratio(1000))
     spec, times = document["spec"], 0
     for holder in (*spec["variables"], spec["mutations"][0]["jsonPatch"]):
         holder["expression"], count = re.subn(*MUTANTS[name], holder["expression"].replace("\n", " "))

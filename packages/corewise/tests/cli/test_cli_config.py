@@ -106,6 +106,7 @@ def test_all_documents_and_all_keys_are_checked(check: Check) -> None:
     assert "0.99 is outside" in result.stdout
     assert "resourceAmplificationRatio.cpu: 11 is outside 1.00..10.00" in result.stdout
     assert "0.99" not in check(source, "--key", AMPLIFICATION_KEY).stdout
+    assert check(source, "--key", AMPLIFICATION_KEY, "--largest-amplification", "20").exit_code == 0
 
 
 def test_good_configuration_is_silent_and_exits_0(check: Check) -> None:
@@ -278,7 +279,7 @@ def test_unreadable_file_is_bad_input(check: Check) -> None:
 
 
 def test_a_wrong_call_exits_2() -> None:
-    for arguments in ([], ["f", "--key", "x"], ["f", "-o", "csv"]):
+    for arguments in ([], ["f", "--key", "x"], ["f", "-o", "csv"], ["f", "--largest-amplification", "1,5"]):
         assert CliRunner().invoke(corewise, ["config", "check", *arguments]).exit_code == ExitCode.USAGE
 
 

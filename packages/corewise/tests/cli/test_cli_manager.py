@@ -25,6 +25,8 @@ from identities import command_of
     [
         (["--webhook-listen", "nowhere"], "HOST:PORT"),
         (["--webhook-service", "nowhere"], "NAMESPACE/NAME"),
+        (["--largest-amplification", "0.99"], "at least 1.00"),
+        (["--largest-amplification", "1,2"], "not a ratio"),
         (["--tls-cert", "a"], "--tls-key"),
         (["--manage-webhooks", "--webhook-url", "https://127.0.0.1:1"], "needs --webhook-listen"),
         (["--webhook-listen", "127.0.0.1:0", "--webhook-url", "http://127.0.0.1:1"], "https://"),

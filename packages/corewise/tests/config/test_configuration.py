@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.amplification import MAXIMUM
 from corewise.config.configuration import (
-    LARGEST_AMPLIFICATION_RATIO,
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
     AmplifiableResource,
@@ -200,10 +198,10 @@ def test_good_ratio_may_have_any_number_of_zeros(ratio: str) -> None:
     assert parse_normalization('{"defaultRatio": ' + ratio + "}").problems == ()
 
 
-def test_larger_amplification_ratios_are_refused() -> None:
+def test_the_largest_amplification_ratio_can_be_configured() -> None:
     text = '{"resourceAmplificationRatio": {"cpu": 10.01}}'
     assert "10.01 is outside 1.00..10.00" in told(parse_amplification(text))[0]
-    assert LARGEST_AMPLIFICATION_RATIO == MAXIMUM
+    assert parse_amplification(text, Ratio(2000)).problems == ()
 
 
 def test_the_limit_holds_for_what_counts() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from corewise.config import colocation_profile, decoding
 from corewise.config.colocation_profile import ColocationProfile, conflicts, parse_profile, profiles_in
 from corewise.config.configuration import (
+    LARGEST_AMPLIFICATION_RATIO,
     node_config_conflicts,
     parse_normalization,
 )
@@ -83,7 +84,7 @@ def profiles(count: int, label: str = "app: a{}") -> str:
 
 
 def checked(text: str) -> object:
-    return check_contents(read_contents(text, NORMALIZATION_KEY), None)
+    return check_contents(read_contents(text, NORMALIZATION_KEY), None, LARGEST_AMPLIFICATION_RATIO)
 
 
 @pytest.mark.parametrize(

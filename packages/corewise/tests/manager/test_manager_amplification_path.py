@@ -19,6 +19,7 @@ from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.manager.amplification_path import policy_in_file, policy_works
 from corewise.manager.options import (
     KUBELET_USER,
+    LARGEST_AMPLIFICATION,
     MUTATING_NAME,
     AmplifyBy,
     ManagerOptions,
@@ -179,7 +180,7 @@ async def test_policy_yields_at_once_to_koordinators_webhook(world: World) -> No
 
 def load_file(world: World, **options: Any) -> None:
     """Have the API server read the policy from a file, as `corewise manager policy --static` prints it."""
-    options = {"kubelet_users": (KUBELET_USER,), **options}
+    options = {"maximum": LARGEST_AMPLIFICATION, "kubelet_users": (KUBELET_USER,), **options}
     world.server.cluster.admission.load_static(static_policy(amplification_policy(**options)))
 
 

@@ -101,9 +101,9 @@ class RatioReading:
         return not self.readable or (resource in self.texts and resource not in self.ratios)
 
 
-def read_ratios(text: str | None, *, annotation: str) -> RatioReading:
+def read_ratios(text: str | None, *, annotation: str, maximum: Ratio = MAXIMUM) -> RatioReading:
     """Read a ratio annotation; an absent one says nothing and is readable. Further decimals are cut off."""
-    return _read_ratios(text, annotation)
+    return _read_ratios(text, annotation, maximum)
 
 
 def _reading_bytes(reading: RatioReading, text: str | None, *_: object) -> int:
@@ -113,7 +113,7 @@ def _reading_bytes(reading: RatioReading, text: str | None, *_: object) -> int:
 
 
 @remembered(most=_REMEMBERED, weigh=_reading_bytes)
-def _read_ratios(text: str | None, annotation: str) -> RatioReading:
+def _read_ratios(text: str | None, annotation: str, maximum: Ratio) -> RatioReading:
     if text is None:
         return RatioReading({}, {}, (), readable=True)
     texts = _entries(text)
@@ -121,9 +121,9 @@ def _read_ratios(text: str | None, annotation: str) -> RatioReading:
         message = f'annotation {annotation} is not a JSON object such as {{"cpu":1.50}}: {text[:_SHOWN]!r}'
         finding = Finding(Reason.AMPLIFICATION_RATIO_INVALID, message)
         return RatioReading({}, {}, (finding,), readable=False)
-    read = {resource: _read_entry(resource, entry) for resource, entry in texts.items()}
+    read = {resource: _read_entry(resource, entry, maximum) for resource, entry in texts.items()}
     findings = tuple(
-        _entry_finding(reason, annotation, resource, texts[resource])
+        _entry_finding(reason, annotation, resource, texts[resource], maximum)
         for resource, reason in read.items()
         if isinstance(reason, Reason)
     )
@@ -141,7 +141,7 @@ def _entries(text: str) -> dict[str, str] | None:
     return entries
 
 
-def _read_entry(resource: str, text: str) -> Ratio | Reason:
+def _read_entry(resource: str, text: str, maximum: Ratio) -> Ratio | Reason:
     if resource not in AMPLIFIABLE:
         return Reason.AMPLIFICATION_RESOURCE_REFUSED
     if not _NUMBER.fullmatch(text):
@@ -150,15 +150,15 @@ def _read_entry(resource: str, text: str) -> Ratio | Reason:
     ratio = Ratio(int(whole) * 100 + int((fraction + "00")[:2]))
     if ratio < ONE:
         return Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE
-    return Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE if ratio > MAXIMUM else ratio
+    return Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE if ratio > maximum else ratio
 
 
-def _entry_finding(reason: Reason, annotation: str, resource: str, text: str) -> Finding:
+def _entry_finding(reason: Reason, annotation: str, resource: str, text: str, maximum: Ratio) -> Finding:
     entry = resource if resource in AMPLIFIABLE else repr(resource)
     what = {
         Reason.AMPLIFICATION_RESOURCE_REFUSED: "only cpu and memory can be amplified; remove this entry",
         Reason.AMPLIFICATION_RATIO_INVALID: f"{text[:_SHOWN]!r} is not a ratio; write a number such as 1.50",
-    }.get(reason, f"{text[:_SHOWN]} is outside 1.00..{MAXIMUM}")
+    }.get(reason, f"{text[:_SHOWN]} is outside 1.00..{maximum}")
     return Finding(reason, f"{annotation}: {entry}: {what}", resource)
 
 
@@ -292,22 +292,24 @@ _READ: Final = (
 )
 
 
-def read_node(annotations: Mapping[str, str]) -> Stated:
+def read_node(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Stated:
     """Read the annotations of a node; those that say the same are read once."""
-    return _read_texts(tuple(map(annotations.get, _READ)))
+    return _read_texts(tuple(map(annotations.get, _READ)), maximum)
 
 
-def _stated_bytes(stated: Stated, texts: tuple[str | None, ...]) -> int:
+def _stated_bytes(stated: Stated, texts: tuple[str | None, ...], _maximum: Ratio) -> int:
     ratios = _reading_bytes(stated.ratios, None)
     return sum(map(text_bytes, texts)) + ratios + _KNOWN_BYTES * (len(CELLS) + 4)
 
 
 @remembered(most=_NODES_REMEMBERED, weigh=_stated_bytes)
-def _read_texts(texts: tuple[str | None, ...]) -> Stated:
+def _read_texts(texts: tuple[str | None, ...], maximum: Ratio) -> Stated:
     annotations = {name: text for name, text in zip(_READ, texts, strict=True) if text is not None}
     owned = _whole(annotations.get(names.OWNED_MILLI_CPU), 0)
     return Stated(
-        ratios=read_ratios(annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO),
+        ratios=read_ratios(
+            annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
+        ),
         known={cell: _known(annotations, cell) for cell in CELLS},
         amplify_capacity=annotations.get(names.AMPLIFY_CAPACITY) != "false",
         owned_milli=owned,
@@ -355,9 +357,9 @@ def _named(text: str | None, resource: str) -> tuple[int | None, bool, str]:
     return None, True, written[0] if written else ""
 
 
-def effective_ratios(annotations: Mapping[str, str]) -> Ratios:
+def effective_ratios(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Ratios:
     """Return the ratios above 1.00 in force on a node: a bad entry leaves the record's in force."""
-    stated = read_node(annotations)
+    stated = read_node(annotations, maximum=maximum)
     known = {resource: stated.ratio(resource) or stated.recorded_ratio(resource) for resource in AMPLIFIABLE}
     return {resource: ratio for resource, ratio in known.items() if ratio != ONE}
 

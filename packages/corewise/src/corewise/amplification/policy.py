@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from corewise.amplification.amounts import AMPLIFIABLE, CPU, FIELDS, MAXIMUM, MEMORY, UNCOUNTED
+from corewise.amplification.amounts import AMPLIFIABLE, CPU, FIELDS, MEMORY, UNCOUNTED
 from corewise.amplification.annotations import (
     AMOUNT,
     CELLS,
@@ -41,7 +41,7 @@ from corewise.amplification.annotations import (
     Cell,
 )
 from corewise.amplification.status import CONCERNED, LIMIT, TIME
-from corewise.quantities import MILLI
+from corewise.quantities import MILLI, Ratio
 from corewise.vocabulary import names
 
 NAME: Final = "corewise-node-amplification"
@@ -62,15 +62,16 @@ _UNCOUNTED: Final = {CPU: f"{UNCOUNTED[CPU] // MILLI}", MEMORY: f"{UNCOUNTED[MEM
 
 
 def amplification_policy(
-    *, kubelet_users: Iterable[str] = ("system:node:",), quiet_heartbeats: bool = True
+    *, maximum: Ratio, kubelet_users: Iterable[str] = ("system:node:",), quiet_heartbeats: bool = True
 ) -> list[dict[str, Any]]:
     """Return the MutatingAdmissionPolicy of nodes/status, and its binding.
 
     Args:
+        maximum: the largest ratio that counts.
         kubelet_users: names of kubelets' users, whole or without the node's name at the end.
         quiet_heartbeats: keep a write of nothing but fresh heartbeat times from being stored.
     """
-    variables = _decoded(kubelet_users)
+    variables = _decoded(maximum, kubelet_users)
     for cell in CELLS:
         variables |= _decided(cell)
     variables |= _encoded()
@@ -176,7 +177,7 @@ def _counted(resource: str, text: str) -> str:
     )
 
 
-def _decoded(kubelet_users: Iterable[str]) -> dict[str, str]:
+def _decoded(maximum: Ratio, kubelet_users: Iterable[str]) -> dict[str, str]:
     """Return the variables that read the write and the annotations as a whole."""
     users = ", ".join(map(_text, kubelet_users))
     ratio, flat = _annotation(names.AMPLIFICATION_RATIO), _pattern(FLAT_OBJECT)
@@ -213,7 +214,7 @@ def _decoded(kubelet_users: Iterable[str]) -> dict[str, str]:
             f"!variables.isRatioReadable ? {ABSENT} :\nvariables.ratioEntry{key} == '' ? 100 :\n"
             f"!variables.ratioEntry{key}.matches({_pattern(_entry(resource, f'({NUMBER})'))}) ? {ABSENT} :\n"
             f"[variables.ratioEntry{key}].map(t, {hundredths}).map(h,\n"
-            f"h >= 100 && h <= {MAXIMUM.hundredths} ? h : {ABSENT})[0]"
+            f"h >= 100 && h <= {maximum.hundredths} ? h : {ABSENT})[0]"
         )
     for field, name in RAW_ANNOTATIONS.items():
         variables[f"isNamed{field.capitalize()}"] = f"'{name}' in variables.annotations"

@@ -80,6 +80,7 @@ def decide_ratio(
     configured: Ratios,
     normalization: Ratio | None,
     held: frozenset[str] = frozenset(),
+    maximum: Ratio = MAXIMUM,
 ) -> RatioVerdict:
     """Compute a node's wanted ratio annotations.
 
@@ -88,16 +89,19 @@ def decide_ratio(
         configured: ratios of the strategy that applies to the node; empty if there is none or it is disabled.
         normalization: the normalization ratio; None if it could not be decided.
         held: resources whose entry must stay as it is, because lowering it now is not safe.
+        maximum: the largest ratio allowed.
     """
-    current = read_ratios(annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO)
+    current = read_ratios(
+        annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
+    )
     owned = annotations.get(names.AMPLIFICATION_ORIGINAL)
     by_koordinator = None if owned is not None else _normalized_by(annotations)
     users = current
     if owned is not None:
-        users = read_ratios(owned, annotation=names.AMPLIFICATION_ORIGINAL)
+        users = read_ratios(owned, annotation=names.AMPLIFICATION_ORIGINAL, maximum=maximum)
     elif by_koordinator is not None:
         users = _stated_to_koordinator(current, by_koordinator, configured)
-    sources, findings = _sources(users, configured, normalization)
+    sources, findings = _sources(users, configured, normalization, maximum)
     wanted = {resource: None if resource in held else source.ratio for resource, source in sources.items()}
     undecided = None in wanted.values()
     nothing_decided = by_koordinator is not None and set(wanted.values()) == {None}
@@ -137,7 +141,7 @@ def _stated_to_koordinator(written: RatioReading, factor: Ratio, configured: Rat
 
 
 def _sources(
-    users: RatioReading, configured: Ratios, normalization: Ratio | None
+    users: RatioReading, configured: Ratios, normalization: Ratio | None, maximum: Ratio
 ) -> tuple[dict[str, RatioSource], tuple[Finding, ...]]:
     findings = list(users.findings)
     findings += [
@@ -152,7 +156,7 @@ def _sources(
     sources: dict[str, RatioSource] = {}
     for resource in AMPLIFIABLE:
         stated = _stated(resource, users, configured, normalization if resource == CPU else ONE)
-        finding = _obstacle(resource, stated)
+        finding = _obstacle(resource, stated, maximum)
         sources[resource] = stated if finding is None else replace(stated, ratio=None)
         findings += [finding] if finding else []
     return sources, tuple(findings)
@@ -170,7 +174,7 @@ def _stated(resource: str, users: RatioReading, configured: Ratios, factor: Rati
     return RatioSource(original, by, factor, None if factor is None else ratio_product(original, factor))
 
 
-def _obstacle(resource: str, source: RatioSource) -> Finding | None:
+def _obstacle(resource: str, source: RatioSource, maximum: Ratio) -> Finding | None:
     """Return the reason not to write a readable ratio. Unreadable ones have their findings already."""
     if source.original is None:
         return None
@@ -180,10 +184,10 @@ def _obstacle(resource: str, source: RatioSource) -> Finding | None:
     if source.ratio is None:
         text = f"{resource} stays as it is, because the normalization ratio could not be decided"
         return Finding(Reason.NORMALIZATION_UNDECIDED, text, resource)
-    if source.ratio > MAXIMUM:
+    if source.ratio > maximum:
         text = (
             f"{resource}: original {source.original} ({source.stated_by}) x normalization "
-            f"{source.normalization} = {source.ratio} is above the largest ratio allowed, {MAXIMUM}"
+            f"{source.normalization} = {source.ratio} is above the largest ratio allowed, {maximum}"
         )
         return Finding(Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE, text, resource)
     return None

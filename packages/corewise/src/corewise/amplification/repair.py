@@ -40,6 +40,7 @@ from typing import Final
 from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
+    MAXIMUM,
     NodeAmounts,
     Ratios,
     ResourceList,
@@ -49,7 +50,7 @@ from corewise.amplification.amounts import (
 )
 from corewise.amplification.annotations import CELLS, RAW_ANNOTATIONS, Cell, Stated, read_node
 from corewise.amplification.status import Decided, StatusWrite, decide_amount, doubt_about, status_verdict
-from corewise.quantities import ONE, Quantity
+from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
@@ -179,9 +180,9 @@ class _Amount:
         return None if self.touched.undecided or self.exceeds_report else self.counted
 
 
-def assess(seen: StatusObservation) -> StatusAssessment:
+def assess(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> StatusAssessment:
     """Compare status, ratio annotation and record; say what to do."""
-    known = _known(seen)
+    known = _known(seen, maximum)
     if known.faults:
         return _repaired(seen, known.found, known.amounts, known.faults)
     touched = {cell: each.touched for cell, each in known.amounts.items()}
@@ -191,9 +192,11 @@ def assess(seen: StatusObservation) -> StatusAssessment:
     return replace(known.found, touch=not known.found.unproven and not touch.changes_nothing)
 
 
-def assessed_raw(seen: StatusObservation, resources: Collection[str] = AMPLIFIABLE) -> NodeAmounts:
+def assessed_raw(
+    seen: StatusObservation, resources: Collection[str] = AMPLIFIABLE, *, maximum: Ratio = MAXIMUM
+) -> NodeAmounts:
     """Return the raw amounts of :func:`assess` alone, of some resources."""
-    known = _known(seen, resources)
+    known = _known(seen, maximum, resources)
     found = known.found
     return (_repaired(seen, found, known.amounts, known.faults) if known.faults else found).raw
 
@@ -209,8 +212,8 @@ class _Known:
     faults: Mapping[str, Finding]
 
 
-def _known(seen: StatusObservation, resources: Collection[str] = AMPLIFIABLE) -> _Known:
-    stated = read_node(seen.annotations)
+def _known(seen: StatusObservation, maximum: Ratio, resources: Collection[str] = AMPLIFIABLE) -> _Known:
+    stated = read_node(seen.annotations, maximum=maximum)
     write = StatusWrite(
         seen.amounts, seen.amounts, seen.annotations, by_kubelet=False, old_generation=stated.generation
     )

@@ -59,6 +59,7 @@ from typing import Final
 from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
+    MAXIMUM,
     UNCOUNTED,
     NodeAmounts,
     StatusField,
@@ -78,7 +79,7 @@ from corewise.amplification.annotations import (
     print_count,
     read_node,
 )
-from corewise.quantities import ONE, Quantity
+from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
@@ -144,9 +145,9 @@ class Decided:
     undecided: bool = False
 
 
-def decide_status(write: StatusWrite) -> StatusVerdict:
+def decide_status(write: StatusWrite, *, maximum: Ratio = MAXIMUM) -> StatusVerdict:
     """Apply the rule to a write of nodes/status."""
-    stated = read_node(write.annotations)
+    stated = read_node(write.annotations, maximum=maximum)
     return status_verdict(write, stated, {cell: decide_amount(write, stated, cell) for cell in CELLS})
 
 

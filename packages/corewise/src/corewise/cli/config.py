@@ -14,10 +14,11 @@ from corewise.cli.config_nodes import HOW_TO, node_options
 from corewise.cli.config_suggest import command as suggest
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import TEXT_FILE, text_of
-from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples
+from corewise.cli.options import CONFIG_NAMESPACE_OPTION, examples, read
 from corewise.cli.output import Form
 from corewise.config.colocation_profile import KIND, profiles_in
 from corewise.config.configuration import (
+    LARGEST_AMPLIFICATION_RATIO,
     ModelRatios,
 )
 from corewise.config.facts import CPUFacts
@@ -32,6 +33,7 @@ from corewise.normalization.starter import (
     starter_cpus,
     starter_ratios,
 )
+from corewise.quantities import Ratio
 from corewise.views.compared_nodes import COVERAGE_COLUMNS, ComparedNodes, remarks
 from corewise.views.config_check import CheckedConfig, check_contents, check_record, check_scheduler_file
 from corewise.views.foreign_names import FoundNames, lines, names_record
@@ -67,8 +69,18 @@ def command() -> None:
 )
 @node_options(names=True)
 @CONFIG_NAMESPACE_OPTION
+@click.option(
+    "--largest-amplification",
+    metavar="RATIO",
+    callback=read(Ratio.parse),
+    default=str(LARGEST_AMPLIFICATION_RATIO),
+    show_default=True,
+    help="The manager's largest amplification ratio.",
+)
 @output.option((Form.TABLE, Form.JSON))
-def check(file: str | None, key: str | None, nodes: ComparedNodes | None, form: Form) -> None:
+def check(
+    file: str | None, key: str | None, nodes: ComparedNodes | None, largest_amplification: Ratio, form: Form
+) -> None:
     """Check a configuration and name every error with its place.
 
     FILE is a ConfigMap or a ClusterColocationProfile in YAML or JSON (several documents or a List will do),
@@ -100,7 +112,7 @@ def check(file: str | None, key: str | None, nodes: ComparedNodes | None, form: 
         return
     text = text_of(file)
     checked = None if key else check_scheduler_file(text)
-    checked = checked or check_contents(_contents(file, text, key), nodes)
+    checked = checked or check_contents(_contents(file, text, key), nodes, largest_amplification)
     _print(file, checked, form, found)
     if nodes and not nodes.reports and names.NORMALIZATION_KEY in checked.keys:
         output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")

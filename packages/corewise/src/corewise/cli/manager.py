@@ -22,21 +22,25 @@ from corewise.cli.options import (
     check_webhooks,
     cluster_options,
     examples,
+    read,
     run_program,
 )
 from corewise.cli.output import print_manifests
 from corewise.kube.config import load_config
 from corewise.manager.options import (
     KUBELET_USER,
+    LARGEST_AMPLIFICATION,
     AmplifyBy,
     FailurePolicy,
     ManagerOptions,
     OfflinePods,
 )
 from corewise.manager.program import run_manager
+from corewise.quantities import ONE, Ratio
 from corewise.service.logs import LogFormat, configure
 from corewise.service.program import DRAIN, freeze_gc
 
+_RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
 QUIET_HEARTBEATS = click.option(
     "--quiet-heartbeats/--no-quiet-heartbeats",
     default=True,
@@ -51,6 +55,13 @@ KUBELET_USERS = click.option(
     default=(KUBELET_USER,),
     show_default=True,
     help="Kubelets' user name, or its beginning before the node's name. Repeatable.",
+)
+LARGEST = click.option(
+    "--largest-amplification",
+    **_RATIO,
+    default=str(LARGEST_AMPLIFICATION),
+    show_default=True,
+    help="Largest amplification ratio.",
 )
 
 
@@ -78,6 +89,7 @@ KUBELET_USERS = click.option(
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be done.")
 @QUIET_HEARTBEATS
 @KUBELET_USERS
+@LARGEST
 @click.option(
     "--amplify-by",
     **one_of(AmplifyBy.AUTO),
@@ -123,11 +135,14 @@ def command(called: click.Context, /, **options: Any) -> None:
     ),
 )
 @KUBELET_USERS
+@LARGEST
 @QUIET_HEARTBEATS
 @click.option(
     "--static", is_flag=True, help="Print it as a file for the staticManifestsDir of every kube-apiserver."
 )
-def policy_command(kubelet_users: tuple[str, ...], *, quiet_heartbeats: bool, static: bool) -> None:
+def policy_command(
+    kubelet_users: tuple[str, ...], largest_amplification: Ratio, *, quiet_heartbeats: bool, static: bool
+) -> None:
     """Print the policy that amplifies nodes in the API server.
 
     With --manage-webhooks the manager installs it. It needs Kubernetes 1.36; before that, the manager
@@ -137,7 +152,9 @@ def policy_command(kubelet_users: tuple[str, ...], *, quiet_heartbeats: bool, st
     deleted through the API (feature gate ManifestBasedAdmissionControlConfig). The manager finds that it
     is there, and installs no policy of its own; the options must be those of the manager.
     """
-    policy = amplification_policy(kubelet_users=kubelet_users, quiet_heartbeats=quiet_heartbeats)
+    policy = amplification_policy(
+        maximum=largest_amplification, kubelet_users=kubelet_users, quiet_heartbeats=quiet_heartbeats
+    )
     print_manifests(*(static_policy(policy) if static else policy))
 
 
@@ -164,6 +181,8 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
         )
     if not all(options["kubelet_users"]):
         raise click.BadParameter("must not be empty", param_hint="--kubelet-user")
+    if options["largest_amplification"] < ONE:
+        raise click.BadParameter(f"must be at least {ONE}", param_hint="--largest-amplification")
     return {
         **options,
         "amplify_by": AmplifyBy(options["amplify_by"]),

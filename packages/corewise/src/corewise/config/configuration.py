@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import TypeAlias
@@ -150,12 +151,14 @@ def parse_normalization(text: str) -> Parsed[NormalizationConfig]:
     )
 
 
-def parse_amplification(text: str) -> Parsed[AmplificationConfig]:
+def parse_amplification(
+    text: str, largest: Ratio = LARGEST_AMPLIFICATION_RATIO
+) -> Parsed[AmplificationConfig]:
     """Read the value of the key ``resource-amplification-config``."""
     decoder = Decoder(read_json(text))
-    return decoder.finish(
-        read_node_configs(decoder, AMPLIFICATION_MEMBERS, AmplificationStrategy(), _amplification_strategy)
-    )
+
+    read = partial(_amplification_strategy, largest=largest)
+    return decoder.finish(read_node_configs(decoder, AMPLIFICATION_MEMBERS, AmplificationStrategy(), read))
 
 
 def node_config_conflicts(
@@ -287,7 +290,7 @@ def _normalization_ratio(decoder: Decoder, place: Place, hint: str = _BASELINE) 
 
 
 def _amplification_strategy(
-    decoder: Decoder, fields: Fields, inherited: AmplificationStrategy
+    decoder: Decoder, fields: Fields, inherited: AmplificationStrategy, largest: Ratio
 ) -> AmplificationStrategy:
     ratios, unreadable = dict(inherited.ratios), set(inherited.unreadable)
     known = tuple(AmplifiableResource)
@@ -302,8 +305,7 @@ def _amplification_strategy(
             decoder.error(key, f"only cpu and memory can be amplified{decoder.near(name, known)}")
             continue
         resource = AmplifiableResource(name)
-        least, most = SMALLEST_RATIO, LARGEST_AMPLIFICATION_RATIO
-        ratio = decoder.ratio(place, least, most, "a node is never made smaller")
+        ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller")
         if ratio is not None:
             ratios[resource] = ratio
             unreadable.discard(resource)

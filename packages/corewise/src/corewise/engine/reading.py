@@ -28,6 +28,7 @@ from functools import lru_cache
 import msgspec
 
 from corewise.amplification import (
+    MAXIMUM,
     NodeAmounts,
     PodDemand,
     is_cpuset_by_class,
@@ -141,7 +142,9 @@ class NodeReading:
     findings: tuple[Finding, ...] = ()
 
 
-def read_node_facts(node: Node, topology: ReportedTopology | None) -> NodeReading:
+def read_node_facts(
+    node: Node, topology: ReportedTopology | None, *, maximum: Ratio = MAXIMUM
+) -> NodeReading:
     """Read a node; ``topology`` is its NodeResourceTopology, None if it has none."""
     labels, annotations = node.metadata.labels, node.metadata.annotations
     stated: Mapping[str, str] = topology.metadata.annotations if topology else {}
@@ -155,7 +158,7 @@ def read_node_facts(node: Node, topology: ReportedTopology | None) -> NodeReadin
         for name, amount in amounts.items()
         if amount > largest(name)
     ]
-    recorded = read_node(annotations)
+    recorded = read_node(annotations, maximum=maximum)
     owned = read_owned_cpus(annotations, whole_cpus(offered(node.status.capacity.get(CPU, ""))))
     if owned.problem:
         findings.append(Finding(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))

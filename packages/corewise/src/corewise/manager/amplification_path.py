@@ -74,6 +74,7 @@ def policies(options: ManagerOptions) -> Objects:
 
 def _documents(options: ManagerOptions) -> list[dict[str, Any]]:
     return amplification_policy(
+        maximum=options.largest_amplification,
         kubelet_users=options.kubelet_users,
         quiet_heartbeats=options.quiet_heartbeats,
     )

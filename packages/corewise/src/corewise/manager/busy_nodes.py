@@ -74,7 +74,7 @@ async def raised_on_busy_nodes(
     """Warn about busy nodes whose cpu ratio the manager will raise by a new configuration."""
     raised: list[tuple[NodeView, Ratios, Ratios]] = []
     async for node in _in_steps(nodes):
-        before = effective_ratios(node.annotations)
+        before = effective_ratios(node.annotations, maximum=context.largest)
         after = wanted_ratios(node, context)
         if ratio_of(after, CPU) > ratio_of(before, CPU):
             raised.append((node, before, after))

@@ -82,6 +82,7 @@ class NodeStatusWebhook:
                 by_kubelet,
                 old.metadata.annotations.get(RECORD_GENERATION, ""),
             ),
+            maximum=context.largest,
         )
         times: list[Operation] = []
         if self.quiet_heartbeats and by_kubelet and verdict.put_back and _amounts_restored(new, old, verdict):

@@ -75,10 +75,10 @@ class NodeWebhook:
             return allowed(request)
         old, new = self.view(old_node), self.view(new_node)
         context = self.context()
-        refusal = _refusal(request, old, new)
+        refusal = _refusal(request, old, new, context.largest)
         if refusal:
             return refusal
-        cut = list(_cut(old, new))
+        cut = list(_cut(old, new, context.largest))
         if not self.ready():
             unchecked = "the node's pods are not known yet: safety was not checked"
             return allowed(request, warnings=[*cut, unchecked])
@@ -92,8 +92,8 @@ class NodeWebhook:
         return allowed(request, warnings=[*cut, *warnings, *await self._busy(old, new, context)])
 
     async def _busy(self, old: NodeView, new: NodeView, context: ClusterContext) -> Iterable[str]:
-        before = effective_ratios(old.annotations)
-        after = effective_ratios(new.annotations)
+        before = effective_ratios(old.annotations, maximum=context.largest)
+        after = effective_ratios(new.annotations, maximum=context.largest)
         if not any(lowered(after, before)):
             return ()
         finding = busy_node_raise(old, before, after, await self.usage(new.name))
@@ -107,9 +107,9 @@ def _differ(old: Node, new: Node) -> bool:
     )
 
 
-def _refusal(request: AdmissionRequest, old: NodeView, new: NodeView) -> Answer | None:
+def _refusal(request: AdmissionRequest, old: NodeView, new: NodeView, largest: Ratio) -> Answer | None:
     """Refuse what is wrong whatever the node's pods request."""
-    faults = list(_malformed(old, new))
+    faults = list(_malformed(old, new, largest))
     if faults:
         return refused(request, "; ".join(faults), code=422, reason="Invalid")
     if _disowned(old, new):
@@ -118,12 +118,12 @@ def _refusal(request: AdmissionRequest, old: NodeView, new: NodeView) -> Answer 
     return None
 
 
-def _malformed(old: NodeView, new: NodeView) -> Iterable[str]:
+def _malformed(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
     """Yield the faults in the texts that this write changes; old faults stay allowed."""
     for name in _RATIO_MAPS:
         text = new.annotations.get(name)
         if text is not None and text != old.annotations.get(name):
-            findings = read_ratios(text, annotation=name).findings
+            findings = read_ratios(text, annotation=name, maximum=largest).findings
             yield from (finding.message for finding in findings)
             if findings and name == AMPLIFICATION_ORIGINAL:
                 yield "to have no ratio of your own, set it to {}"
@@ -143,12 +143,12 @@ def _malformed(old: NodeView, new: NodeView) -> Iterable[str]:
             yield problem
 
 
-def _cut(old: NodeView, new: NodeView) -> Iterable[str]:
+def _cut(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
     """Warn about decimals of a ratio that do not count, in the texts that this write changes."""
     for name in _RATIO_MAPS:
         text = new.annotations.get(name)
         if text is not None and text != old.annotations.get(name):
-            reading = read_ratios(text, annotation=name)
+            reading = read_ratios(text, annotation=name, maximum=largest)
             for resource, ratio in reading.ratios.items():
                 stated = reading.texts[resource]
                 if stated.partition(".")[2][2:].strip("0"):
@@ -194,8 +194,8 @@ def _overruled(old: NodeView, new: NodeView, context: ClusterContext) -> Iterabl
 
 def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
     """Return the misfits: by the annotation itself, or by what the manager would write after it."""
-    before = effective_ratios(old.annotations)
-    after = effective_ratios(new.annotations)
+    before = effective_ratios(old.annotations, maximum=context.largest)
+    after = effective_ratios(new.annotations, maximum=context.largest)
     targets = [after]
     wanted = wanted_ratios(new, context)
     if any(lowered(wanted_ratios(old, context), wanted)):
@@ -204,6 +204,6 @@ def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misf
     if not targets:
         return ()
     seen = StatusObservation(old.amounts, old.annotations, old.machine, 0)
-    raw = assessed_raw(seen)
+    raw = assessed_raw(seen, maximum=context.largest)
     found = [unsafe_decreases(old, raw, before, target) for target in targets]
     return max(found, key=len)

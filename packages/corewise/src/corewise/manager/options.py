@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from corewise.quantities import Ratio
 from corewise.service.options import Address, ReplicaOptions
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
@@ -13,6 +14,7 @@ VALIDATING_NAME = "corewise-validating"
 PODS_NAME = "corewise-pods"
 """The names of the webhook configurations."""
 KUBELET_USER = "system:node:"
+LARGEST_AMPLIFICATION = Ratio(1000)
 
 
 class AmplifyBy(StrEnum):
@@ -48,6 +50,7 @@ class ManagerOptions(ReplicaOptions):
     dry_run: bool = False
     quiet_heartbeats: bool = True
     kubelet_users: tuple[str, ...] = (KUBELET_USER,)
+    largest_amplification: Ratio = LARGEST_AMPLIFICATION
     amplify_by: AmplifyBy = AmplifyBy.AUTO
     node_status_failure_policy: FailurePolicy = FailurePolicy.FAIL
     offline_pods: OfflinePods = OfflinePods.TRANSLATE

@@ -135,7 +135,9 @@ class Snapshot:
     @property
     def context(self) -> ClusterContext:
         """The settings that apply to all nodes now."""
-        return ClusterContext(self.reading.configuration, self.koordinator)
+        return ClusterContext(
+            self.reading.configuration, self.koordinator, self._options.largest_amplification
+        )
 
     @property
     def config_map(self) -> ConfigMap | None:
@@ -210,7 +212,8 @@ class Snapshot:
         self._listeners.pod(old, new)
 
     def _read(self, config_map: ConfigMap | None) -> ConfigurationReading:
-        return read_configuration(config_map, self.reading.configuration)
+        last_good, largest = self.reading.configuration, self._options.largest_amplification
+        return read_configuration(config_map, last_good, largest)
 
     async def _prepare_configuration(self, config_map: ConfigMap) -> None:
         self._prepared = in_reader(partial(self._read, config_map))

@@ -226,7 +226,7 @@ class ConfigMapWebhook:
         labels = tuple((node.name, node.labels) for node in nodes)
 
         def read() -> tuple[ConfigurationReading, Mapping[str, tuple[Problem, ...]]]:
-            reading = read_configuration(new)
+            reading = read_configuration(new, largest=context.largest)
             return reading, conflicts(reading.configuration, labels)
 
         reading, clashes = await off_loop(sum(map(len, new.data.values())), read)

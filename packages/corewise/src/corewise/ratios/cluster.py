@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from corewise.amplification import MAXIMUM
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_RESOURCE_QOS,
@@ -29,6 +30,7 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.config.configuration import (
+    LARGEST_AMPLIFICATION_RATIO,
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
     AmplificationConfig,
@@ -42,6 +44,7 @@ from corewise.config.eviction import NO_RESOURCE_THRESHOLD, EvictionConfig, pars
 from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import WebhookConfiguration
+from corewise.quantities import Ratio
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,
@@ -85,6 +88,7 @@ class ClusterContext:
 
     configuration: ClusterConfiguration
     koordinator: str = ""
+    largest: Ratio = MAXIMUM
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ NOTHING_CONFIGURED = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)
 def read_configuration(
     config_map: ConfigMap | None,
     last_good: ClusterConfiguration = UNKNOWN,
+    largest: Ratio = LARGEST_AMPLIFICATION_RATIO,
 ) -> ConfigurationReading:
     """Read the ConfigMap (None: there is none) and return the configuration that applies."""
     problems: dict[str, tuple[Problem, ...]] = {}
@@ -140,6 +145,9 @@ def read_configuration(
             return parsed.rest
         return last if parsed.value is None else parsed.value
 
+    def amplification(text: str) -> Parsed[AmplificationConfig]:
+        return parse_amplification(text, largest)
+
     configuration = ClusterConfiguration(
         read(
             NORMALIZATION_KEY,
@@ -148,9 +156,7 @@ def read_configuration(
             last_good.normalization,
             in_parts=True,
         ),
-        read(
-            AMPLIFICATION_KEY, parse_amplification, NO_AMPLIFICATION, last_good.amplification, in_parts=True
-        ),
+        read(AMPLIFICATION_KEY, amplification, NO_AMPLIFICATION, last_good.amplification, in_parts=True),
         read(OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, last_good.oversubscription),
         read(SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, last_good.suppression),
         read(RESOURCE_QOS_KEY, parse_resource_qos, NO_RESOURCE_QOS, last_good.resource_qos),

@@ -128,8 +128,8 @@ class NodeAssessment:
 def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_HISTORY) -> NodeAssessment:
     """Assess one node."""
     normalization = normalization_of(node, context.configuration)
-    status = amplification.assess(_observation(node, history))
-    effective = effective_ratios(node.annotations)
+    status = amplification.assess(_observation(node, history), maximum=context.largest)
+    effective = effective_ratios(node.annotations, maximum=context.largest)
     verdict = wanted_ratio(node, normalization, context)
     unsafe: tuple[Misfit, ...] = ()
     if any(lowered(effective, verdict.ratios)):
@@ -184,11 +184,11 @@ def held_back(
 ) -> tuple[Misfit, ...]:
     """Return the decreases that :func:`assess` holds back, without the rest of the assessment."""
     verdict = wanted_ratio(node, normalization, context)
-    effective = effective_ratios(node.annotations)
+    effective = effective_ratios(node.annotations, maximum=context.largest)
     fallen = tuple(lowered(effective, verdict.ratios))
     if not fallen or allows_unsafe_change(node.annotations):
         return ()
-    raw = amplification.assessed_raw(_observation(node, NO_HISTORY), fallen)
+    raw = amplification.assessed_raw(_observation(node, NO_HISTORY), fallen, maximum=context.largest)
     return unsafe_decreases(node, raw, effective, verdict.ratios)
 
 
@@ -231,6 +231,7 @@ def wanted_ratio(
         configured=originals,
         normalization=normalization.ratio,
         held=held,
+        maximum=context.largest,
     )
 
 

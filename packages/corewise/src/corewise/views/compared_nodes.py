@@ -16,6 +16,7 @@ from corewise.config.decoding import Problem, Severity
 from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
 from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, PODS
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
+from corewise.quantities import Ratio
 from corewise.ratios.alike import Demands, RequestingPod
 from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_with
@@ -120,7 +121,7 @@ class ComparedNodes:
     def nodes(self) -> tuple[CheckedNode, ...]:
         return tuple(CheckedNode(each.name, each.labels, each.facts) for each in self.views)
 
-    def raised_while_busy(self, texts: Mapping[str, str]) -> list[str]:
+    def raised_while_busy(self, texts: Mapping[str, str], largest: Ratio) -> list[str]:
         """Warn about busy nodes whose cpu ratio these texts of keys raise, as admission does.
 
         Keys that are not among them stay as the cluster has them.
@@ -132,8 +133,8 @@ class ComparedNodes:
             return self.used
 
         planned = ConfigMap(data={**self.stored, **texts})
-        configuration = read_configuration(planned).configuration
-        context = ClusterContext(configuration, self.koordinator)
+        configuration = read_configuration(planned, largest=largest).configuration
+        context = ClusterContext(configuration, self.koordinator, largest)
         return asyncio.run(raised_on_busy_nodes(self.views, context, used))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from corewise.config.colocation import parse_oversubscription, parse_resource_qos, parse_suppression
@@ -16,6 +17,7 @@ from corewise.config.key_texts import Contents, KeyText
 from corewise.config.node_configs import Configuration
 from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.normalization.models import ModelCoverage, model_coverage
+from corewise.quantities import Ratio
 from corewise.scheduler.configuration import read_configuration
 from corewise.views.compared_nodes import ComparedNodes, coverage_record, model_problems
 from corewise.vocabulary import names
@@ -42,7 +44,7 @@ class CheckedConfig:
         return sum(each.problem.severity is Severity.ERROR for each in self.findings)
 
 
-def check_contents(contents: Contents, nodes: ComparedNodes | None) -> CheckedConfig:
+def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Ratio) -> CheckedConfig:
     """Check keys and profiles, and compare them with nodes if there are any."""
     compared = nodes.nodes if nodes else ()
     findings = [ConfigFinding("", problem) for problem in contents.problems]
@@ -50,7 +52,7 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None) -> CheckedCo
     findings += [ConfigFinding("", problem) for each in profiles for problem in each.problems]
     coverage = None
     for text in contents.keys:
-        parsed = _parsed(text)
+        parsed = _parsed(text, largest)
         problems = list(parsed.problems)
         if parsed.value is not None:
             labels = [(each.name, each.labels) for each in compared]
@@ -61,7 +63,7 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None) -> CheckedCo
         findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
     if nodes:
         texts = {each.key: each.text for each in contents.keys}
-        busy = nodes.raised_while_busy(texts)
+        busy = nodes.raised_while_busy(texts, largest)
         findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in busy]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
     checked = [each.key for each in contents.keys]
@@ -84,10 +86,10 @@ def check_scheduler_file(text: str) -> CheckedConfig | None:
     return CheckedConfig(keys, findings, None)
 
 
-def _parsed(text: KeyText) -> Parsed[Configuration[Any]]:
+def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
     parsers: Mapping[str, Callable[[str], Parsed[Configuration[Any]]]] = {
         names.NORMALIZATION_KEY: parse_normalization,
-        names.AMPLIFICATION_KEY: parse_amplification,
+        names.AMPLIFICATION_KEY: partial(parse_amplification, largest=largest),
         names.OVERSUBSCRIPTION_KEY: parse_oversubscription,
         names.SUPPRESSION_KEY: parse_suppression,
         names.RESOURCE_QOS_KEY: parse_resource_qos,

@@ -237,8 +237,8 @@ class Reason(StrEnum):
     )
     AMPLIFICATION_RATIO_OUT_OF_RANGE = _warning(
         "AmplificationRatioOutOfRange",
-        "An amplification ratio is above 10.00, the largest allowed; this resource keeps its ratio.",
-        "Lower the original ratio.",
+        "An amplification ratio is above the largest allowed; this resource keeps its ratio.",
+        "Lower the original ratio, or raise the limit of the manager.",
     )
     AMPLIFICATION_RESOURCE_REFUSED = _warning(
         "AmplificationResourceRefused",

@@ -131,7 +131,7 @@ def try_change(body: Mapping[str, Any], live: LiveObjects) -> dict[str, Any]:
     if edit.key:
         contents = Contents(edit.text)
         contents.keys.append(KeyText(edit.key, edit.text, range(len(edit.text) + 1)))
-        checked = check_contents(contents, _compared(live))
+        checked = check_contents(contents, _compared(live), live.context.largest)
         record = check_record("the change", checked)
         answer |= {"problems": record["problems"], "check": record}
         if checked.errors:
@@ -286,7 +286,7 @@ def _configuration(edit: _Edit, live: LiveObjects) -> ClusterConfiguration:
     if not edit.key:
         return before
     planned = ConfigMap(data={**live.config, edit.key: edit.text})
-    return read_configuration(planned, before).configuration
+    return read_configuration(planned, before, live.context.largest).configuration
 
 
 def _changed(live: LiveObjects, edit: _Edit) -> LiveObjects:
