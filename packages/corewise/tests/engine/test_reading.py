@@ -282,6 +282,10 @@ def test_a_ratio_that_cannot_be_read_is_none(text: str) -> None:
     assert read(annotations={RATIO: text}).facts.ratio is None
 
 
+def test_a_ratio_that_the_manager_let_pass_counts() -> None:
+    assert read(annotations={RATIO: '{"cpu":12}'}).facts.ratio == Ratio(1200)
+
+
 def test_while_a_ratio_changes_the_larger_one_counts() -> None:
     record = recorded({"cpu": ("32", "64")})
     assert read(annotations=record, amplified="64").facts.ratio == Ratio(200)

@@ -28,7 +28,7 @@ from corewise.agent.pinning import CPUSetReconciler
 from corewise.agent.problems import ProblemLog
 from corewise.agent.quota_targets import container_cgroups
 from corewise.agent.quotas import QuotaReconciler, Sharing, sharing_of
-from corewise.amplification import read_ratios
+from corewise.amplification import LARGEST_RECORDED, read_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.config.workload_ratios import (
     WorkloadRatio,
@@ -145,7 +145,10 @@ class LocalNode:
             self._unreadable()
         self.problem_log.update("ratio", {"ratio": self._reading.problem} if self._reading.problem else {})
         self._see_workloads(annotations)
-        stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
+        # How large a ratio may be, the manager's option says: what it let pass counts.
+        stated = read_ratios(
+            annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO, maximum=LARGEST_RECORDED
+        )
         if not stated.is_bad("cpu"):
             self.amplification = stated.ratios.get("cpu", ONE)
         # A node that divides without offering more gives its pods less than they ask for.

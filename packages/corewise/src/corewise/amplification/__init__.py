@@ -23,6 +23,7 @@ from corewise.amplification.amounts import (
     amplified,
 )
 from corewise.amplification.annotations import (
+    LARGEST_RECORDED,
     RatioReading,
     effective_ratios,
     print_amounts,
@@ -75,6 +76,7 @@ from corewise.amplification.status import (
 
 __all__ = [
     "AMPLIFIABLE",
+    "LARGEST_RECORDED",
     "MAXIMUM",
     "ContainerDemand",
     "Misfit",

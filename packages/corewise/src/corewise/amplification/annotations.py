@@ -68,7 +68,7 @@ _ENTRY: Final = rf"{_NAME}{SPACE}:{SPACE}{SCALAR}{SPACE}"
 FLAT_OBJECT: Final = rf"{SPACE}[{{]{SPACE}({_ENTRY}(,{SPACE}{_ENTRY})*)?[}}]{SPACE}"
 
 _SHOWN: Final = 80
-_LARGEST_RECORDED: Final = Ratio(10**6)
+LARGEST_RECORDED: Final = Ratio(10**6)
 _REMEMBERED: Final = 4 * MIB
 _NODES_REMEMBERED: Final = 24 * MIB
 """The memory for the annotations read lately; those of one node take 4 to 5 KB."""
@@ -281,7 +281,7 @@ class Stated:
             if known.raw is not None and known.applied is not None and known.applied > known.raw > owned:
                 whole = -(-known.applied * 100 // known.raw)
                 folded = -(-(known.applied - requests) * 100 // (known.raw - owned))
-                return min(Ratio(max(whole, folded)), _LARGEST_RECORDED)
+                return min(Ratio(max(whole, folded)), LARGEST_RECORDED)
         return ONE
 
 

@@ -28,7 +28,7 @@ from functools import lru_cache
 import msgspec
 
 from corewise.amplification import (
-    MAXIMUM,
+    LARGEST_RECORDED,
     NodeAmounts,
     PodDemand,
     is_cpuset_by_class,
@@ -142,10 +142,11 @@ class NodeReading:
     findings: tuple[Finding, ...] = ()
 
 
-def read_node_facts(
-    node: Node, topology: ReportedTopology | None, *, maximum: Ratio = MAXIMUM
-) -> NodeReading:
-    """Read a node; ``topology`` is its NodeResourceTopology, None if it has none."""
+def read_node_facts(node: Node, topology: ReportedTopology | None) -> NodeReading:
+    """Read a node; ``topology`` is its NodeResourceTopology, None if it has none.
+
+    How large a ratio may be, the manager's option says: what it let pass counts.
+    """
     labels, annotations = node.metadata.labels, node.metadata.annotations
     stated: Mapping[str, str] = topology.metadata.annotations if topology else {}
     manager, reserved = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
@@ -158,7 +159,7 @@ def read_node_facts(
         for name, amount in amounts.items()
         if amount > largest(name)
     ]
-    recorded = read_node(annotations, maximum=maximum)
+    recorded = read_node(annotations, maximum=LARGEST_RECORDED)
     owned = read_owned_cpus(annotations, whole_cpus(offered(node.status.capacity.get(CPU, ""))))
     if owned.problem:
         findings.append(Finding(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
