@@ -166,7 +166,7 @@ class BatchLimits:
     ``limited`` are the pods that have a limit and a cgroup, as the last call found them; None if their limits
     could not be written.
 
-    ``idle`` counts the pods that are idle, by what was written.
+    ``idle`` counts the pods that are idle, by the claims on their cgroups.
 
     As long as pods, ratio and isolation are the same, nothing is read again but once in ``AGAIN_AFTER``
     calls: drift of quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
@@ -250,7 +250,7 @@ class BatchLimits:
         }
 
     def _count_idle(self, found: CgroupSetup, cgroups: Sequence[BatchCgroup]) -> None:
-        """Count the idle pods: a pod that has no cgroup yet, or refuses, is none. Log a change of reason."""
+        """Count the claims on idleness: a pod that has no cgroup yet has none. Log a change of reason."""
         own = [each.cgroup for each in cgroups if not each.container]
         self.idle = sum(found.settings.applied(each, Setting.CPU_IDLE) == "1" for each in own)
         if (reason := self.isolation.reason if self.isolation else "") != self._said:
