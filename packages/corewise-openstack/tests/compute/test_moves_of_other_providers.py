@@ -145,7 +145,7 @@ def test_shared_storage_goes_along_within_its_aggregate(world: World, to: str) -
     assert held(world) == {"a": OWN, "nfs": {"DISK_GB": 20}}
 
 
-def test_guest_does_not_leave_the_hosts_of_its_storage(world: World) -> None:
+def test_guest_never_leaves_hosts_of_its_storage(world: World) -> None:
     world.host("a")
     storage(world)
     join(world, "a", TOGETHER)

@@ -69,7 +69,7 @@ def claim_there(
     others: Allocations,
     provider: Provider,
 ) -> Allocations | Finding:
-    """Return what a guest holds after its move; ``before`` is what it holds of its host's own provider.
+    """Return a guest's allocations after its move; ``before`` are those from its host's own provider.
 
     A resize takes a class from where the guest has it. Its amount can change if one provider gives all of it.
     """
