@@ -127,6 +127,16 @@ def _why_not(report: EvaluationReport, facts: CPUFacts | Finding | None) -> Left
     return None
 
 
+def newest_score(read: Iterable[tuple[str, ScoredNode | LeftOut]], now: datetime) -> datetime:
+    """Return the time of the newest score, ``now`` at the latest.
+
+    With it as its time, a dump is read as it was when it was made, and the scores of a fleet that measures no
+    more still count.
+    """
+    times = [each.measured for _, each in read if isinstance(each, ScoredNode)]
+    return min(now, max((each for each in times if each is not None), default=now))
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """The nodes whose scores are compared, and the names of all others by the reason."""

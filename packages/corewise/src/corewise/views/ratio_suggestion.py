@@ -29,7 +29,7 @@ from corewise.config.facts import CPUFacts
 from corewise.kube.objects import ConfigMap
 from corewise.normalization.calibration import ModelSetting, ratio_model_json
 from corewise.normalization.decision import decide
-from corewise.normalization.fleet import Fleet, LeftOut, ScoredNode
+from corewise.normalization.fleet import Fleet, LeftOut, newest_score
 from corewise.normalization.measured_ratios import (
     LEAST_NODES,
     MeasuredRatio,
@@ -129,13 +129,9 @@ class RatioSuggestion:
 
 
 def fleet_of(views: Iterable[NodeView], now: datetime) -> Fleet:
-    """Return the scores of nodes; they are as old as they were when the newest one was measured.
-
-    So a dump is read as it was when it was made, and the scores of a fleet that measures no more still count.
-    """
+    """Return the scores of nodes, as they were when the newest one was measured."""
     read = read_scores((each.name, each.topology or {}) for each in views)
-    times = [each.measured for _, each in read if isinstance(each, ScoredNode)]
-    return Fleet.of(read, min(now, max((each for each in times if each is not None), default=now)))
+    return Fleet.of(read, newest_score(read, now))
 
 
 def suggest(nodes: ComparedNodes, now: datetime, config_namespace: str = CONFIG_NAMESPACE) -> RatioSuggestion:
