@@ -91,6 +91,7 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
             listed.reading,
             listed.config_map,
             now,
+            as_when_measured=True,
         ),
         *of_nodes(rows),
         *_of_pods(listed, pods or (), config, rules.rules),
