@@ -10,7 +10,7 @@
 | an agent offers CPU to offline pods | the label | 1 |
 | the ConfigMap suppresses offline pods of some nodes, or has errors there | the key | 1 |
 | a pod owns CPUs | the pod | 1 |
-| a webhook that no ClusterRole owns | the webhook; one that a ClusterRole owns is not named | 1 |
+| a webhook that neither a ClusterRole owns nor the chart | the webhook | 1 |
 | something may not be read | that it is forbidden, and not that it is safe | 8 |
 """
 
@@ -33,6 +33,7 @@ from corewise.kube.objects import PartialObject
 from corewise.kube.resources import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
+    MUTATING_WEBHOOKS,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     PODS,
@@ -47,6 +48,7 @@ from corewise.vocabulary.names import (
     CPU_RATIO_APPLIED,
     NORMALIZATION_ENABLED,
     NORMALIZATION_RATIO,
+    OFFLINE_REPORT,
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
     SLOW_CPU,
@@ -257,6 +259,30 @@ async def test_only_webhooks_without_cluster_role_owner_are_named(world: World) 
         await eventually(owned)
     found = await world.client.get(VALIDATING_WEBHOOKS, "corewise-validating")
     assert [each.name for each in found.metadata.owner_references] == ["corewise-manager"]
+
+
+@pytest.mark.parametrize("by", ["meta.helm.sh/release-name", "cert-manager.io/inject-ca-from"])
+async def test_webhooks_of_the_installation_are_not_named(world: World, by: str) -> None:
+    body = {"metadata": {"name": "corewise-mutating", "annotations": {by: "x"}}, "webhooks": []}
+    await world.client.create(MUTATING_WEBHOOKS.typed(dict), body)
+    assert (await check(world)).exit_code == 0
+
+
+async def test_last_amplifier_is_named_when_nodes_are_raw(world: World) -> None:
+    body = {"metadata": {"name": "corewise-mutating"}, "webhooks": []}
+    await world.client.create(MUTATING_WEBHOOKS.typed(dict), body)
+    await world.add_node("n1", cpu="8")
+    await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}'})
+    delete = "kubectl delete mutatingwebhookconfiguration corewise-mutating"
+    assert delete not in (await check(world)).commands()
+    await world.annotate("n1", {AMPLIFICATION_RATIO: None})
+    assert (await check(world)).commands() == [delete]
+
+
+async def test_offer_that_is_not_withdrawn_is_named(world: World) -> None:
+    await world.add_node("n1")
+    await world.annotate("n1", {OFFLINE_REPORT: "{}"})
+    assert (await check(world)).commands() == ["corewise explain suppression n1"]
 
 
 async def test_user_without_read_access_is_not_told_safe(world: World) -> None:

@@ -32,6 +32,7 @@ from corewise.normalization.decision import may_be_enabled_by_label
 from corewise.quantities import ONE
 from corewise.ratios.decision import NodeAssessment
 from corewise.ratios.nodes import RUNNING_ON_A_NODE
+from corewise.scheduler.marking import NAME as INTERFERENCE
 from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
 from corewise.views.node_listing import ListedNode, list_cluster
 from corewise.vocabulary.cpu_annotations import stated_cpus
@@ -43,6 +44,7 @@ from corewise.vocabulary.names import (
     CPU_RATIO_APPLIED,
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
+    OFFLINE_REPORT,
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
     SLOW_CPU,
@@ -52,12 +54,15 @@ from corewise.vocabulary.names import (
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 _INSTALLED = (
-    (MUTATING_WEBHOOKS.typed(PartialObject), (MUTATING_NAME, PODS_NAME, OWNED_CPUS_POLICY)),
+    (MUTATING_WEBHOOKS.typed(PartialObject), (MUTATING_NAME, PODS_NAME, OWNED_CPUS_POLICY, INTERFERENCE)),
     (VALIDATING_WEBHOOKS.typed(PartialObject), (VALIDATING_NAME,)),
-    (MUTATING_POLICY_BINDINGS, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY)),
-    (MUTATING_POLICIES, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY)),
+    (MUTATING_POLICY_BINDINGS, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY, INTERFERENCE)),
+    (MUTATING_POLICIES, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY, INTERFERENCE)),
 )
 """What manager and scheduler install. It goes with the ClusterRole that owns it, and stays if none does."""
+_AMPLIFIERS = frozenset({MUTATING_NAME, AMPLIFICATION_POLICY})
+_DEPLOYED = ("meta.helm.sh/release-name", "cert-manager.io/inject-ca-from")
+"""Annotations of what the chart or deploy/cert-manager has installed, which goes in the same way."""
 
 
 SCHEDULER_ROLE = "corewise-scheduler"
@@ -98,12 +103,12 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
         KubeError: if something cannot be read: then it is not known.
     """
     async with Client(cluster) as client:
-        listed, pods, applied, data, ownerless, roles = await asyncio.gather(
+        listed, pods, applied, data, staying, roles = await asyncio.gather(
             list_cluster(client, config_namespace),
             client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE),
             _applied_ratios(client),
             _config(client, config_namespace),
-            _ownerless(client),
+            _staying(client),
             client.list(CLUSTER_ROLES.typed(PartialObject)),
         )
     amplified = any(_ratios(each) for each in listed.nodes)
@@ -111,7 +116,8 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
         *_of_config(config_namespace, data, amplified=amplified),
         *(found for node in listed.nodes for found in _of_node(node, applied.get(node.node.metadata.name))),
         *_of_pods(pods),
-        *ownerless,
+        # what amplifies goes last: without it, nodes become raw
+        *(_left(kind, name) for kind, name in staying if not (amplified and name in _AMPLIFIERS)),
     )
     ours = {each.metadata.name: each.metadata.annotations for each in roles if each.metadata.name in _ROLES}
     kept = tuple(_condition(each.assessment.node.name) for each in listed.nodes if each.assessment.node.slow)
@@ -206,6 +212,9 @@ def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
     if assessment.node.labels.get(OVERSUBSCRIPTION) == "true":
         why = "its agent offers CPU to offline pods and limits them"
         yield Hindrance(f"node/{name}", why, f"kubectl label node {name} {OVERSUBSCRIPTION}-")
+    elif OFFLINE_REPORT in assessment.node.annotations:
+        why = "its agent has not withdrawn what it offers to offline pods: those there must end first"
+        yield Hindrance(f"node/{name}", why, f"corewise explain suppression {name}")
 
 
 def _lowering(assessment: NodeAssessment, ratios: Ratios) -> str:
@@ -244,21 +253,25 @@ def _of_pods(pods: Iterable[Pod]) -> Iterator[Hindrance]:
             yield Hindrance(f"pod/{name}", why, f"kubectl delete pod {name} -n {namespace}")
 
 
-async def _ownerless(client: Client) -> list[Hindrance]:
-    """Return the installed objects that would stay."""
-    found = []
-    for resource, names in _INSTALLED:
-        for name in names:
-            if await _stays(client, resource, name):
-                kind = resource.kind.lower()
-                why = "no ClusterRole owns it, so it stays after an uninstall, and goes on working"
-                found.append(Hindrance(f"{kind}/{name}", why, f"kubectl delete {kind} {name}"))
-    return found
+async def _staying(client: Client) -> list[tuple[str, str]]:
+    """Return the kinds and names of the installed objects that would stay."""
+    return [
+        (resource.kind.lower(), name)
+        for resource, names in _INSTALLED
+        for name in names
+        if await _stays(client, resource, name)
+    ]
+
+
+def _left(kind: str, name: str) -> Hindrance:
+    why = "no ClusterRole owns it, so it stays after an uninstall, and goes on working"
+    return Hindrance(f"{kind}/{name}", why, f"kubectl delete {kind} {name}")
 
 
 async def _stays(client: Client, resource: Resource[PartialObject], name: str) -> bool:
     try:
-        owners = (await client.get(resource, name)).metadata.owner_references
+        found = (await client.get(resource, name)).metadata
     except NotFound:
         return False
-    return not any(each.kind == "ClusterRole" for each in owners)
+    is_owned = any(each.kind == "ClusterRole" for each in found.owner_references)
+    return not is_owned and found.annotations.keys().isdisjoint(_DEPLOYED)
