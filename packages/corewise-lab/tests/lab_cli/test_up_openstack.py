@@ -17,6 +17,7 @@ from corewise.cli.errors import ExitCode
 DAYS = 3 * 24 * 3600.0
 UP = ("up", "--scenario", "openstack", "--state", "cloud", "--for", "0.1s")
 HOSTS = ("--hosts", "cloud/hosts")
+PLACEMENT = ("--placement-db", "cloud/placement.sqlite")
 FLAVOR = {"name": "f", "vcpus": 4, "ram": 512, "extra_specs": {"hw:cpu_policy": "dedicated"}}
 GUEST = "00000000-0000-0000-0000-000000000008"
 
@@ -63,7 +64,7 @@ def test_a_kept_cloud_takes_guests_days_later(folder: Path) -> None:
     full = schedule(folder)
     assert full.returncode == ExitCode.REFUSED
     assert json.loads(full.stdout)["message"] == "none of 4 hosts can take the guest: 4 eliminated by PCPU"
-    assert corewise(folder, "compute", "delete", GUEST, *HOSTS).returncode == 0
+    assert corewise(folder, "compute", "delete", GUEST, *HOSTS, *PLACEMENT).returncode == 0
     placed = schedule(folder)
     assert (placed.returncode, json.loads(placed.stdout)["host"]) == (0, "combined"), placed.stderr
     shown = corewise(folder, "compute", "status", *HOSTS, "--host", "combined", "-o", "json")
@@ -71,7 +72,7 @@ def test_a_kept_cloud_takes_guests_days_later(folder: Path) -> None:
 
 
 def test_host_whose_agent_fell_silent_is_refused(folder: Path) -> None:
-    assert corewise(folder, "compute", "delete", GUEST, *HOSTS).returncode == 0
+    assert corewise(folder, "compute", "delete", GUEST, *HOSTS, *PLACEMENT).returncode == 0
     reported = folder / "cloud/hosts/combined/reported"
     reported.touch()
     assert schedule(folder).returncode == 0
@@ -83,7 +84,7 @@ def test_host_whose_agent_fell_silent_is_refused(folder: Path) -> None:
 
 
 def test_up_continues_a_kept_cloud_as_it_is(folder: Path) -> None:
-    assert corewise(folder, "compute", "delete", GUEST, *HOSTS).returncode == 0
+    assert corewise(folder, "compute", "delete", GUEST, *HOSTS, *PLACEMENT).returncode == 0
     again = corewise(folder, *UP, "-o", "json")
     assert again.returncode == 0, again.stderr
     assert f"for a new one, first: rm -r {folder / 'cloud'}" in again.stderr
