@@ -50,7 +50,10 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
 def test_no_page_exceeds_the_word_limit(document: Path) -> None:
-    assert len(document.read_text().split()) <= LONGEST
+    text = document.read_text()
+    # a changelog grows with each version, and is read version by version
+    parts = text.split("\n## [") if document.name == "CHANGELOG.md" else [text]
+    assert max(len(part.split()) for part in parts) <= LONGEST
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
