@@ -212,12 +212,6 @@ def test_what_may_not_be_listed_is_named(kubeconfig: Path, monkeypatch: pytest.M
         assert f"{kind} were not checked: this account may not list {kind}" in result.stderr
 
 
-def test_its_namespace_needs_a_cluster() -> None:
-    result = CliRunner().invoke(corewise, ["config", "check", "-", "--config-namespace", "n"])
-    assert result.exit_code == ExitCode.USAGE
-    assert "add --cluster" in result.stderr
-
-
 def test_without_a_cluster_a_file_is_needed() -> None:
     result = CliRunner().invoke(corewise, ["config", "check"])
     assert result.exit_code == ExitCode.USAGE
