@@ -49,6 +49,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_ENABLED,
     NORMALIZATION_RATIO,
     OFFLINE_REPORT,
+    OFFLINE_SHORTFALL,
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
     SLOW_CPU,
@@ -281,8 +282,14 @@ async def test_last_amplifier_is_named_when_nodes_are_raw(world: World) -> None:
 
 async def test_offer_that_is_not_withdrawn_is_named(world: World) -> None:
     await world.add_node("n1")
+    command = "corewise explain suppression n1"
     await world.annotate("n1", {OFFLINE_REPORT: "{}"})
-    assert (await check(world)).commands() == ["corewise explain suppression n1"]
+    assert (await check(world)).commands() == [command]
+    await world.annotate("n1", {OFFLINE_REPORT: None})
+    condition = {"type": OFFLINE_SHORTFALL, "status": "True", "reason": "r", "message": "m"}
+    status = {"status": {"conditions": [condition]}}
+    await world.client.patch(NODES.typed(dict), "n1", status, subresource="status", type=PatchType.STRATEGIC)
+    assert (await check(world)).commands() == [command]
 
 
 async def test_user_without_read_access_is_not_told_safe(world: World) -> None:

@@ -136,7 +136,7 @@ class HostExecutor:
         return replace(followed, guests=self._ledger.read().guests, changes=tuple(self._changes))
 
     def carry_out(self, files: Mapping[str, str | None], offering: Offering) -> Sequence[PlacementWrite]:
-        # Until Placement has the change, the options of before say where its reserved VCPU comes from.
+        # Until Placement has the change, the previous options say why it reserves VCPU.
         late = [OPTIONS] if offering.reserved_by_option else []
         for name in (each for each in files if each not in late):
             self._keep(self._folder / name, files[name])

@@ -45,6 +45,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     OFFLINE_REPORT,
+    OFFLINE_SHORTFALL,
     OVERSUBSCRIPTION,
     RESOURCE_STATUS,
     SLOW_CPU,
@@ -212,7 +213,8 @@ def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
     if assessment.node.labels.get(OVERSUBSCRIPTION) == "true":
         why = "its agent offers CPU to offline pods and limits them"
         yield Hindrance(f"node/{name}", why, f"kubectl label node {name} {OVERSUBSCRIPTION}-")
-    elif OFFLINE_REPORT in assessment.node.annotations:
+    elif OFFLINE_REPORT in assessment.node.annotations or listed.node.status.condition(OFFLINE_SHORTFALL):
+        # the condition stays as long as what is offered
         why = "its agent has not withdrawn what it offers to offline pods: those there must end first"
         yield Hindrance(f"node/{name}", why, f"corewise explain suppression {name}")
 
