@@ -1,6 +1,6 @@
 """Time kubedouble, and what a Python project may use in its place, from start to the first LIST.
 
-    PYTHONPATH=src python tools/bench_kubedouble.py --binaries DIRECTORY --kmock PYTHON
+    python tools/bench_kubedouble.py --binaries DIRECTORY --kmock PYTHON
 
 Each run is a new process, and its time includes imports. The LIST is of namespaces (kmock: pods). The
 memory is that of the server's processes after the LIST (VmRSS): a test's own, where the server is in it.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import socket
 import ssl
 import statistics
 import subprocess
@@ -27,6 +26,8 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+
+from corewise_lab.control_plane import reserve_port
 
 RUNS = 10
 TOKEN = "bench"  # noqa: S105 - of a server that lives for seconds
@@ -87,7 +88,7 @@ def of_script(python: str, script: str, *arguments: str) -> tuple[float, float]:
 def of_binaries(binaries: Path) -> tuple[float, float]:
     """Return seconds and MiB of etcd and kube-apiserver."""
     folder = Path(tempfile.mkdtemp())
-    store, peers, port = (free_port() for _ in range(3))
+    store, peers, port = (reserve_port() for _ in range(3))
     (folder / "tokens").write_text(f"{TOKEN},admin,admin,system:masters\n")
     key = folder / "key"
     subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
@@ -142,13 +143,6 @@ def resident(pid: int) -> float:
     """Return the MiB of a process."""
     text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return float(text.partition("VmRSS:")[2].split()[0]) / 1024
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from corewise.scheduler.configuration import parse_configuration
 from corewise.scheduler.installation import EXPLAIN, FILTER, INTERFERENCE, Pods
 from corewise.scheduler.marking import NAME
 from corewise.vocabulary.metrics import INTERFERENCE_COUNTERWEIGHTS, INTERFERENCE_LAST_REFRESH
-from corewise_lab.control_plane import TETHERED, Child, free_port, running
+from corewise_lab.control_plane import TETHERED, Child, reserve_port, running
 from corewise_lab.extender_calls import ExtenderCalls
 from corewise_lab.local_scheduler import LocalScheduler
 from corewise_lab.metrics_server import metrics_server
@@ -187,7 +187,7 @@ async def cluster(world: SchedulerWorld, folder: Path, away: WhileAway) -> Async
 
 
 async def replica(world: SchedulerWorld, folder: Path, name: str, prometheus: str) -> Replica:
-    url, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    url, metrics = (f"127.0.0.1:{reserve_port()}" for _ in range(2))
     command = await command_of(
         "scheduler",
         world.administrator,

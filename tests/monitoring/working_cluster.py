@@ -42,7 +42,7 @@ from corewise.vocabulary.names import (
     RESOURCE_THRESHOLD_KEY,
     SUPPRESSION_KEY,
 )
-from corewise_lab.control_plane import free_port
+from corewise_lab.control_plane import reserve_port
 from corewise_openstack.compute.program import HostAgent, Passed
 from kubedouble import serve
 from manager.world import FAST, MODELS, PODS_NAMESPACE, World, amplification, until
@@ -155,7 +155,7 @@ class WorkingCluster:
 async def working_cluster(folder: Path, rules: list[Path]) -> AsyncIterator[WorkingCluster]:
     """Run all programs, and a Prometheus that scrapes them, until the block ends."""
     listen = {
-        name: Address("127.0.0.1", free_port()) for name in ("manager", "scheduler", "agent", "compute")
+        name: Address("127.0.0.1", reserve_port()) for name in ("manager", "scheduler", "agent", "compute")
     }
     machines = Machines()
     machines.pages["/recorded"] = RecordedNode(folder / "recorded", "n8", Truth()).page

@@ -37,7 +37,7 @@ from corewise import __version__
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES
-from corewise_lab.control_plane import free_port, install, shipped_manifests
+from corewise_lab.control_plane import install, reserve_port, shipped_manifests
 from golden.cluster import Cluster
 from node.containerd import ContainerdNode, containerd_or_skip
 from node.cri import HOST_NETWORK
@@ -175,7 +175,7 @@ def test_each_program_becomes_ready_in_its_security_context(
     pod = yaml.safe_load((ROOT / "deploy" / manifest).read_text())
     spec = pod["spec"]["template"]["spec"]
     container = spec["containers"][0]
-    ports = {str(port["containerPort"]): free_port() for port in container["ports"]}
+    ports = {str(port["containerPort"]): reserve_port() for port in container["ports"]}
     fields = _container(spec, container, ports, _volumes(spec, tmp_path))
     _add_service_account(
         fields, kubeconfig, pod["metadata"]["namespace"], spec["serviceAccountName"], tmp_path

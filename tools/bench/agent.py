@@ -25,6 +25,7 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES, PODS
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from corewise_lab.control_plane import reserve_port
 from tools.bench import processes
 from tools.bench.agent_machine import BenchMachine, bench_machine
 from tools.bench.table import Row, exponent, quantile
@@ -98,7 +99,7 @@ async def _running(count: int, *options: str) -> AsyncIterator[_Running]:
         ):
             pods = await _populate(client, count)
             machine.start(pods)
-            port = processes.free_port()
+            port = reserve_port()
             arguments = [*_arguments(folder, kubeconfig, machine, port), *options]
             async with processes.child(
                 *arguments, log=folder / "agent.log", environment=ENVIRONMENT, cgroup=machine.agents

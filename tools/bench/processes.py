@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
@@ -14,17 +13,10 @@ from pathlib import Path
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise_lab import control_plane as bootstrap
+from corewise_lab.control_plane import reserve_port
 
 _PATIENCE = 30.0
 _MANAGER_PATIENCE = 120.0
-
-
-def free_port() -> int:
-    """A port of the loopback address that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def cpu_seconds(process: Process) -> float:
@@ -87,7 +79,7 @@ async def api_server(folder: Path) -> AsyncIterator[tuple[Process, Path]]:
 @asynccontextmanager
 async def manager(folder: Path, kubeconfig: Path, *options: str) -> AsyncIterator[tuple[Process, int, int]]:
     """The manager, ready; with the ports of its webhooks and of its metrics."""
-    webhook, metrics = free_port(), free_port()
+    webhook, metrics = reserve_port(), reserve_port()
     command = (
         *("corewise", "manager", "--kubeconfig", str(kubeconfig), "--no-leader-elect"),
         *("--webhook-listen", f"127.0.0.1:{webhook}", "--webhook-url", f"https://127.0.0.1:{webhook}"),
@@ -102,7 +94,7 @@ async def manager(folder: Path, kubeconfig: Path, *options: str) -> AsyncIterato
 @asynccontextmanager
 async def scheduler(folder: Path, kubeconfig: Path, *options: str) -> AsyncIterator[tuple[Process, str]]:
     """The scheduler, ready, and the address of its extender."""
-    listen, metrics = f"127.0.0.1:{free_port()}", free_port()
+    listen, metrics = f"127.0.0.1:{reserve_port()}", reserve_port()
     command = (
         *("corewise", "scheduler", "--kubeconfig", str(kubeconfig), "--no-leader-elect", "--manage-webhooks"),
         *("--listen", listen, "--webhook-url", f"https://{listen}"),

@@ -34,6 +34,7 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
+from corewise_lab.control_plane import reserve_port
 from kernel.cgroup_writes import layout_here
 from real_load.agents import Agent
 from real_load.crew import Crew, Curve
@@ -73,7 +74,7 @@ async def measure() -> list[Row]:
             for pod in pods:
                 tree.start(pod)
             tree.enter()
-            port = processes.free_port()
+            port = reserve_port()
             arguments = _arguments(folder, kubeconfig, tree, port)
             async with processes.child(*arguments, log=folder / "agent.log") as agent:
                 tree.enter(agent.pid)

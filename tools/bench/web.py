@@ -24,6 +24,7 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import NAMESPACES, NODES, PODS
 from corewise.views.page.followed import FollowedCluster
 from corewise.vocabulary.names import CONFIG_NAMESPACE, NORMALIZATION_RATIO
+from corewise_lab.control_plane import reserve_port
 from tools.bench import fleet, processes, ratio_change, watching
 from tools.bench.table import Row, quantile
 
@@ -74,7 +75,7 @@ async def measure_server(folder: Path, kubeconfig: Path, count: int) -> list[Row
     """Start the server and be its browser."""
     size = f"{count:,} nodes, {count * _PODS_A_NODE:,} pods"
     rows = [Row("memory of a process with the same caches alone", size, await _caches(folder, kubeconfig))]
-    port = processes.free_port()
+    port = reserve_port()
     url = f"http://127.0.0.1:{port}"
     command = ("corewise", "web", "--kubeconfig", str(kubeconfig), "--listen", f"127.0.0.1:{port}")
     async with (

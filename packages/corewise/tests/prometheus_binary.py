@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -21,6 +20,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+
+from corewise_lab.control_plane import reserve_port
 
 PROMETHEUS = os.environ.get("COREWISE_TEST_PROMETHEUS") or shutil.which("prometheus")
 PROMTOOL = shutil.which(
@@ -81,7 +82,7 @@ def running(
     assert PROMETHEUS
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "prometheus.yml").write_text(json.dumps(_configuration(targets, every, rules)))
-    port = _free_port()
+    port = reserve_port()
     log = (folder / "log").open("wb")
     arguments = [
         f"--config.file={folder}/prometheus.yml",
@@ -111,13 +112,6 @@ def _configuration(targets: Sequence[Target], every: str, rules: Sequence[Path])
     ]
     settings = {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every}
     return {"global": settings, "scrape_configs": jobs, "rule_files": [str(path) for path in rules]}
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _wait_until_ready(server: PrometheusServer, log: Path) -> None:

@@ -348,7 +348,7 @@ def program(
     name = name or kind
     kubeconfig = folder.path / f"{name}.kubeconfig"
     acting_as(folder.kubeconfig, *account_identity(*service_account(manifests, kind)), kubeconfig)
-    port, metrics = free_port(), free_port()
+    port, metrics = reserve_port(), reserve_port()
     url = f"https://127.0.0.1:{port}"
     listen = "--webhook-listen" if kind == MANAGER else "--listen"
     arguments = (
@@ -387,12 +387,17 @@ def copy_private(source: Path, target: Path) -> None:
         raise ClusterError(f"cannot write {target}: {error.strerror or error}") from error
 
 
-def free_port() -> int:
-    """Return a port of the loopback interface that is free now.
+def reserve_port() -> int:
+    """Return a port of the loopback interface that stays this process's until it ends, for a child of it.
 
-    The manager must know the address at which the API server reaches it before it listens, so it cannot let
-    the system choose.
+    The API server must know where the programs listen before they do, so they cannot let the system choose;
+    and one that is started again must find its port. A bound socket that does not listen keeps the port:
+    the kernel gives it to nobody who asks for any port, while a listener that names it, with SO_REUSEADDR,
+    gets it (``inet_csk_get_port`` in Linux).
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        port = int(keeper.getsockname()[1])
+        keeper.detach()
+        return port

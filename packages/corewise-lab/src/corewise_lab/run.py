@@ -172,7 +172,7 @@ class _Run:
     async def _serve_page(self) -> str:
         """Serve the web page, and return where."""
         self.listener.progress("starting the web page")
-        folder, address = self.options.folder, f"127.0.0.1:{control_plane.free_port()}"
+        folder, address = self.options.folder, f"127.0.0.1:{control_plane.reserve_port()}"
         arguments = ("web", "--kubeconfig", str(folder.kubeconfig), "--listen", address)
         page = LocalProgram("web page", arguments, folder.log("web"), f"http://{address}")
         child = await self.stack.enter_async_context(control_plane.running_program(page))

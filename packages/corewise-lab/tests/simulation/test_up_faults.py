@@ -95,7 +95,7 @@ async def test_a_refused_status_ends_the_run(tmp_path: Path, monkeypatch: pytest
         }
         hook = {
             "name": "unreachable.example.com",
-            "clientConfig": {"url": f"https://127.0.0.1:{control_plane.free_port()}/"},
+            "clientConfig": {"url": f"https://127.0.0.1:{control_plane.reserve_port()}/"},
             "rules": [rule],
             "failurePolicy": "Fail",
             "sideEffects": "None",
@@ -129,10 +129,19 @@ def taken() -> Iterator[int]:
 
 
 async def test_a_taken_port_ends_the_run(taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_plane, "free_port", lambda: taken)
+    monkeypatch.setattr(control_plane, "reserve_port", lambda: taken)
     said = await failure(tmp_path)
     assert "ended with exit code 2\n" in said, "manager and scheduler race for the port"
     assert f"127.0.0.1:{taken}" in said
+
+
+def test_a_reserved_port_outlives_its_listener() -> None:
+    port = control_plane.reserve_port()
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port)):
+            pass
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize("victim", ["manager", "the API server"])

@@ -37,7 +37,7 @@ from corewise.service.options import Address
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS
 from corewise.vocabulary.reasons import Reason
-from corewise_lab.control_plane import free_port
+from corewise_lab.control_plane import reserve_port
 from manager.test_manager_replicas import write_pair
 from manager.world import World, eventually
 from shipped import definition
@@ -161,7 +161,7 @@ async def test_with_somebody_elses_certificate_profiles_are_applied_too(
     """cert-manager writes caBundle into the configuration that the chart installs, and sometimes late."""
     authority = Authority.create("test", now=datetime.now(UTC))
     files = write_pair(tmp_path, authority.issue_server(["127.0.0.1"], now=datetime.now(UTC)))
-    listen = Address("127.0.0.1", free_port())
+    listen = Address("127.0.0.1", reserve_port())
     at = {"webhook_listen": listen, "webhook_url": f"https://{listen}", **files}
     config = client_config(at["webhook_url"], "")
     body = validating_configuration(config, "corewise-system")

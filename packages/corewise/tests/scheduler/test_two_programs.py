@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import aiohttp
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise_lab.control_plane import reserve_port
 from identities import command_of
 from manager.world import PODS_NAMESPACE, eventually
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, shown_by
@@ -22,16 +22,10 @@ from scheduler.program_world import PLAIN_PODS, SchedulerWorld, shown_by
 PODS, CPUS = 24, 64
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
-
-
 @asynccontextmanager
 async def program(administrator: Path, log: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """A scheduler in a process of its own, ready, and its address; killed on the way out."""
-    listen, health = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    listen, health = f"127.0.0.1:{reserve_port()}", f"127.0.0.1:{reserve_port()}"
     options = ("--listen", listen, "--webhook-url", f"https://{listen}", "--metrics-listen", health)
     started = await command_of("scheduler", administrator, "--manage-webhooks", *options)
     with log.open("wb") as output:
