@@ -407,6 +407,23 @@ async def test_file_that_was_wrong_when_tried_is_retried(tmp_path: Path) -> None
     assert len(applied) == 1
 
 
+@pytest.mark.parametrize(
+    ("at_start", "held"), [(FILE, "uses it already, and goes on"), ("", "keeps the previous configuration")]
+)
+async def test_refused_file_tells_what_is_in_force(
+    at_start: str, held: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def vet(_: Any) -> list[str]:
+        return ["line 1: no"]
+
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(FILE)
+    started = configuration_file.parse_configuration(at_start)
+    file = configuration_file.ConfigurationFile(str(path), lambda _: None, vet, started)
+    await file.look()
+    assert f"line 1: no; the scheduler {held}" in caplog.text
+
+
 async def test_unplaceable_profile_is_reported_once_capacities_are_measured(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

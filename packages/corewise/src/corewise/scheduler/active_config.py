@@ -171,8 +171,9 @@ class ConfigReloader:
         )
         self._client = PrometheusClient(options.prometheus) if options.prometheus else None
         self._observer = None if self._client is None else self._observing(self._client)
-        path = options.configuration_file
-        self._file = ConfigurationFile(path, self._apply, self._vet) if path else None
+        self._file = None
+        if path := options.configuration_file:
+            self._file = ConfigurationFile(path, self._apply, self._vet, options.configuration)
 
     @property
     def is_valid(self) -> bool:

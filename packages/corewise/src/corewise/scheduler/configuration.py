@@ -105,7 +105,7 @@ _TRY_AGAIN_AFTER = 6
 """Looks, after which a file is tried again that failed to be tried."""
 
 _STAYS = "the scheduler keeps the previous configuration"
-_FIRST = "the scheduler uses it anyway, because there is no other"
+_IN_USE = "the scheduler uses it already, and goes on with it"
 
 Vet = Callable[[SchedulerConfiguration], Awaitable[list[str]]]
 
@@ -117,16 +117,21 @@ async def _trusted(_: SchedulerConfiguration) -> list[str]:
 class ConfigurationFile:
     """The file, and its last content. ``is_valid``: whether that has no errors, and is applied.
 
-    ``vet`` tries a configuration and says what is wrong with it. What the file holds when it is read
-    first was applied when the program started.
+    ``vet`` tries a configuration and says what is wrong with it; ``applied`` is the one that the program
+    started with.
     """
 
     def __init__(
-        self, path: str, apply: Callable[[SchedulerConfiguration], None], vet: Vet = _trusted
+        self,
+        path: str,
+        apply: Callable[[SchedulerConfiguration], None],
+        vet: Vet = _trusted,
+        applied: SchedulerConfiguration = DEFAULTS,
     ) -> None:
         self._path = Path(path)
         self._apply = apply
         self._vet = vet
+        self._applied = applied
         self._held: str | None = None
         self._wrong = ""
         self._faults: list[str] = []
@@ -147,34 +152,34 @@ class ConfigurationFile:
         except (OSError, UnicodeDecodeError) as error:
             self._tell(f"{self._path} cannot be read: {error}")
             return
-        is_first = self._held is None and not self._wrong
         if text != self._held or self._wrong:
             self._held, self._wrong, self._faults = text, "", []
-            await self._take(await in_reader(partial(read_configuration, text)), is_first=is_first)
+            await self._take(await in_reader(partial(read_configuration, text)))
         elif self._faults:
             self._looks_until_tried -= 1
             if self._looks_until_tried <= 0:
                 parsed = await in_reader(partial(read_configuration, text))
-                await self._try(parsed.value, is_first=False)
+                await self._try(parsed.value)
 
-    async def _take(self, parsed: Parsed[SchedulerConfiguration], *, is_first: bool) -> None:
+    async def _take(self, parsed: Parsed[SchedulerConfiguration]) -> None:
         for each in parsed.warnings:
             log.warning("%s: %s", self._path, each)
         self._report([str(each) for each in parsed.errors], _STAYS)
         self.is_valid = parsed.value is not None
-        await self._try(parsed.value, is_first=is_first)
+        await self._try(parsed.value)
 
-    async def _try(self, configuration: SchedulerConfiguration | None, *, is_first: bool) -> None:
+    async def _try(self, configuration: SchedulerConfiguration | None) -> None:
         """Apply a configuration, unless trying it finds it wrong."""
         if configuration is None:
             return
         faults = await self._vet(configuration)
         if faults != self._faults:
-            self._report(faults, _FIRST if is_first else _STAYS)
+            self._report(faults, _IN_USE if configuration == self._applied else _STAYS)
         self._faults, self._looks_until_tried = faults, _TRY_AGAIN_AFTER
         self.is_valid = not faults
         if not faults:
             self._apply(configuration)
+            self._applied = configuration
             log.info("configuration applied", extra=fields(reason=Reason.CONFIG_APPLIED, file=self._path))
 
     def _report(self, faults: list[str], what_holds: str) -> None:
