@@ -392,8 +392,8 @@ def reserve_port() -> int:
 
     The API server must know where the programs listen before they do, so they cannot let the system choose;
     and one that is started again must find its port. A bound socket that does not listen keeps the port:
-    the kernel gives it to nobody who asks for any port; a listener that names it, with SO_REUSEADDR, gets it
-    (``inet_csk_get_port`` in Linux).
+    the kernel does not give it to those who ask for any port; a listener that names it, with SO_REUSEADDR,
+    gets it (``inet_csk_get_port`` in Linux).
     """
     with socket.socket() as keeper:
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
