@@ -92,7 +92,7 @@ FAILURES: Mapping[ExportedMetric, tuple[str, ...]] = {
     metrics.UNTRANSLATED_PODS: ("jobs",),
     metrics.WAITING_PODS: ("AntagonistNamed",),
     metrics.NODE_SPEED: ("n9",),
-    metrics.MODEL_RATIO_OFF: ("Fast CPU", "baseRatio"),
+    metrics.MODEL_RATIO_OFF: ("Fast CPU", "baseRatio", ""),
     metrics.EVALUATION_RUNS: ("measured",),
     metrics.EVALUATION_SCORE: ("Xeon",),
 }

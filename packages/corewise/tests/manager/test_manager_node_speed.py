@@ -6,6 +6,7 @@
 | the same on the next day | sets the condition SlowCPU; Event, metric and problem follow |
 | as fast as its peers again, two days | removes the condition |
 | a model whose configured ratio is off | Event on the ConfigMap, and a metric |
+| a model whose ratio is off in ratioModel and in an entry of nodeConfigs | a series of the metric for each |
 | the same where labels enable the nodes, and one odd node is slower | the same |
 | the same, a week after the last run | nothing |
 """
@@ -146,7 +147,7 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
     await measured(world, dict.fromkeys(slow, 1000), SLOW)
     async with world.manager(**PLAIN) as manager:
         await world.told("ModelRatioOff", "ConfigMap")
-        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio", "") == 0.75)
         [problem] = problems_of(manager, world)
         assert (problem.kind, problem.reason) == ("ConfigMap", "ModelRatioOff")
         assert problem.command == "corewise config suggest --cluster"
@@ -154,7 +155,30 @@ async def test_ratio_that_is_off_is_reported(world: World) -> None:
         await world.configure(
             normalization=normalization(models={FAST: {"baseRatio": 1.5}, SLOW: {"baseRatio": 1}})
         )
-        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio", "") == 0)
+
+
+async def test_each_ratio_that_is_off_has_a_series(world: World) -> None:
+    fast, slow = await add_fleet(world, 7), await add_fleet(world, 7, SLOW)
+    for name in fast[:3]:
+        body = {"metadata": {"labels": {"pool": "old"}}}
+        await world.client.patch(PLAIN_NODES, name, body, type=PatchType.MERGE)
+    pool = {
+        "name": "old",
+        "nodeSelector": {"matchLabels": {"pool": "old"}},
+        "ratioModel": {FAST: {"baseRatio": 3}},
+    }
+    await world.configure(normalization=normalization(nodeConfigs=[pool]))
+    await measured(world, dict.fromkeys(fast, 1500))
+    await measured(world, dict.fromkeys(slow, 1000), SLOW)
+    off = {"": 0.75, 'nodeConfigs[0] "old"': 0.5}
+    async with world.manager(**PLAIN) as manager:
+        await until(
+            lambda: (
+                {each: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio", each) for each in off}
+                == off
+            )
+        )
 
 
 async def test_ratio_that_labels_enable_is_reported(world: World) -> None:
@@ -169,7 +193,7 @@ async def test_ratio_that_labels_enable_is_reported(world: World) -> None:
     await measured(world, {"odd-0": 900}, "Odd")
     async with world.manager(**PLAIN) as manager:
         await world.told("ModelRatioOff", "ConfigMap")
-        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0.75)
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio", "") == 0.75)
         world.clock.skip(7 * DAY)
-        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio") == 0)
+        await until(lambda: gauge(manager, metrics.MODEL_RATIO_OFF, FAST, "baseRatio", "") == 0)
         assert not problems_of(manager, world)

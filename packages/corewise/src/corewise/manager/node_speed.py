@@ -94,15 +94,10 @@ class NodeSpeedWatch:
         """Set the gauges about the speed of nodes and about ratios that are off."""
         speeds: Series = {(name,): speed for name, speed in self._speeds.items()}
         exposition.replace(metrics.NODE_SPEED, speeds)
-        off: dict[tuple[str, ...], float] = {}
-        for each in self._off:
-            labels, found = (
-                (each.model, each.field.value),
-                each.measured.hundredths / each.configured.hundredths,
-            )
-            # Several entries may be off: the farthest one is shown.
-            if abs(found - 1) > abs(off.get(labels, 1) - 1):
-                off[labels] = found
+        off: Series = {
+            (each.model, each.field.value, each.entry): each.measured.hundredths / each.configured.hundredths
+            for each in self._off
+        }
         exposition.replace(metrics.MODEL_RATIO_OFF, off)
 
     def _judged(

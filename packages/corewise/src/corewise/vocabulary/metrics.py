@@ -87,9 +87,10 @@ NODE_SPEED = gauge(
 MODEL_RATIO_OFF = gauge(
     MANAGER,
     "corewise_cpu_model_off_ratio",
-    "Measured over configured normalization ratio, where they differ by more than 5 %.",
+    "Measured over configured normalization ratio, where more than 5 % off; `entry`: of nodeConfigs, if any.",
     "model",
     "field",
+    "entry",
 )
 AMPLIFICATION_PATH = gauge(
     MANAGER,
