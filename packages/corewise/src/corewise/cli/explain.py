@@ -126,13 +126,16 @@ def pod_command(
     MutatingWebhookConfiguration: the account must be able to list both kinds, or the dump must have them.
 
     With --file, for a pod that does not exist yet: which ClusterColocationProfiles of the cluster select it,
-    what each changes, whether it is offline and why, and what becomes of its cpu and memory. A dump for
-    --from: kubectl get namespaces,priorityclasses,clustercolocationprofiles -o json.
+    what each changes, whether it is offline and why, what becomes of its cpu and memory, and whether CPUs
+    that it owns are normalized. A Namespace in the file counts before the cluster's. A dump for --from:
+    kubectl get namespaces,priorityclasses,clustercolocationprofiles -o json.
     """
     if file is not None and name is None:
-        pod, selected = read_new_pod(file)
+        given = read_new_pod(file)
         client = client_of(dump, kubeconfig, context)
-        explained = asyncio.run(explain_new_pod(client, pod, OfflinePods(offline_pods), selected))
+        explained = asyncio.run(
+            explain_new_pod(client, given.pod, OfflinePods(offline_pods), given.selected, given.namespaces)
+        )
         show_explanation(explained, form)
         return
     if file is not None or name is None:

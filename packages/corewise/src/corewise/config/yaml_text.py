@@ -148,7 +148,7 @@ def load_document(
         return yaml.load(text, Loader=loader or PlainLoader)  # noqa: S506 - both are safe loaders
 
 
-def load_documents(text: str) -> list[Any]:
+def load_documents(text: str | bytes) -> list[Any]:
     """Return all documents of a text as plain values; raises as load_document."""
     with _checked(text, DEEPEST_OBJECT):
         return list(yaml.load_all(text, Loader=PlainLoader))

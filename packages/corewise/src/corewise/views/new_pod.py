@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,13 +20,20 @@ from corewise.config.json_text import path_text
 from corewise.kube.admission import Operation, operations_between
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
+from corewise.kube.objects import Namespace
 from corewise.kube.resources import COLOCATION_PROFILES, NAMESPACES, PRIORITY_CLASSES, Resource
 from corewise.manager.options import OfflinePods
 from corewise.manager.pod_webhooks import NAMESPACE_LABEL, SPARED_NAMESPACES, refusal
 from corewise.manager.profiles import parse_object, priorities_of
 from corewise.quantities import QuantityError
 from corewise.views.explanation import Explanation, Line, Part
-from corewise.vocabulary.cpu_annotations import normalize_label_problem
+from corewise.vocabulary.cpu_annotations import (
+    NO,
+    YES,
+    misplaced_label,
+    normalize_label_problem,
+    normalize_problem,
+)
 from corewise.vocabulary.names import NORMALIZE_CPUSET, QOS_CLASS, SYSTEM_NAMESPACE
 from corewise.vocabulary.qos import OWNERS_OF_CPUS
 from corewise.workload.nodes import WORKLOAD_NODES
@@ -65,19 +72,29 @@ def _text(operation: Operation) -> str:
 
 
 async def explain_new_pod(
-    client: Client, pod: Mapping[str, Any], offline: OfflinePods, selected: Collection[str] | None
+    client: Client,
+    pod: Mapping[str, Any],
+    offline: OfflinePods,
+    selected: Collection[str] | None,
+    namespaces: Iterable[Namespace] = (),
 ) -> Explanation:
-    """Explain the profiles that would change a pod, and the resulting cpu and memory.
+    """Explain the profiles that would change a pod, the resulting cpu and memory, and how it owns CPUs.
 
     ``selected``: the keys of the labels by which its controller selects it; None if they are unknown.
+    ``namespaces`` count before those of the cluster.
     """
     namespace = pod["metadata"].get("namespace") or "default"
     new = _NewPod(pod, {"namespace": namespace})
+    given = {each.metadata.name: each.metadata.labels for each in namespaces}
     async with client:
-        labels = {NAMESPACE_LABEL: namespace, **await _labels_of(client, namespace)}
+        known = given[namespace] if namespace in given else await _labels_of(client, namespace)
+        labels = {NAMESPACE_LABEL: namespace, **(known or {})}
         objects = await _listed(client, COLOCATION_PROFILES)
         priorities = priorities_of(await _listed(client, PRIORITY_CLASSES))
         offered = is_offered([each.status.allocatable for each in await _listed(client, WORKLOAD_NODES)])
+    if known is None:
+        unknown = f"there is no Namespace {namespace}, so its labels are not known, and none counts"
+        new.lines.append(Line("namespace", f"{unknown}. To state them, add the Namespace to the file"))
     if namespace in {*SPARED_NAMESPACES, SYSTEM_NAMESPACE}:
         new.lines.append(Line("webhooks", "not called: pods of this namespace stay as they are written"))
     else:
@@ -110,6 +127,7 @@ async def explain_new_pod(
             new.refuse(f"profile {name}: {error}")
         except QuantityError as error:
             new.refuse(str(error))
+    _explain_owned_cpus(new, namespace, known)
     new.record["pod"] = new.pod
     return Explanation(f"a new pod in namespace {namespace}", [Part(new.record, new.lines)])
 
@@ -132,22 +150,52 @@ def _require_batch_resources(new: _NewPod, offline: OfflinePods, *, offered: boo
         new.change("resources", result.pod)
 
 
+def _explain_owned_cpus(new: _NewPod, namespace: str, labels: Mapping[str, str] | None) -> None:
+    """Say whether the CPUs that a pod owns are normalized; nothing of a pod that owns none, or is refused.
+
+    ``labels``: those of its namespace; None if they are not known.
+    """
+    meta = new.pod["metadata"]
+    own, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    if "refused" in new.record or own.get(QOS_CLASS) not in OWNERS_OF_CPUS:
+        return
+    of_namespace = f"the label {NORMALIZE_CPUSET} of namespace {namespace}"
+    stated, by = annotations.get(NORMALIZE_CPUSET), f"the pod's annotation {NORMALIZE_CPUSET}"
+    problem, texts = normalize_problem(annotations), [misplaced_label(own, annotations)]
+    if stated is None and labels is not None:
+        stated, by = labels.get(NORMALIZE_CPUSET), of_namespace
+        problem = normalize_label_problem(namespace, labels)
+    if problem:
+        texts.append(f"{problem.reason}: {problem.message}")
+    if stated in {YES, NO}:
+        texts.append(f"{'' if stated == YES else 'not '}normalized: {by} is {stated}")
+    elif labels is None and stated is None:
+        texts.append(f"not known whether they are normalized: {of_namespace} decides")
+    elif NORMALIZE_CPUSET not in annotations:
+        texts.append("not normalized, unless normalizeCPUSet in the scheduler's file is true")
+    new.record["normalizesCPUs"] = stated == YES if stated in {YES, NO} else None
+    new.lines += [Line("owned CPUs", text) for text in texts if text]
+
+
 async def pod_remarks(client: Client, pod: Mapping[str, Any]) -> tuple[str, ...]:
     """Say of a pod that exists what its namespace, or a profile, was to do with it, and did not."""
-    said = await online_in_spite_of(client, pod), await _unread_label(client, pod)
+    said = await online_in_spite_of(client, pod), await _ineffective_label(client, pod)
     return tuple(filter(None, said))
 
 
-async def _unread_label(client: Client, pod: Mapping[str, Any]) -> str:
-    """Say that the label by which a pod's CPUs are to be normalized cannot be read; "" if it can."""
+async def _ineffective_label(client: Client, pod: Mapping[str, Any]) -> str:
+    """Say that a label by which a pod's CPUs are to be normalized has no effect; "" if none has."""
     meta = pod["metadata"]
-    if (meta.get("labels") or {}).get(QOS_CLASS) not in OWNERS_OF_CPUS:
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    if labels.get(QOS_CLASS) not in OWNERS_OF_CPUS:
         return ""
-    if NORMALIZE_CPUSET in (meta.get("annotations") or {}):
+    if misplaced := misplaced_label(labels, annotations):
+        return misplaced
+    if NORMALIZE_CPUSET in annotations:
         return ""
     namespace = meta.get("namespace") or "default"
     try:
-        problem = normalize_label_problem(namespace, await _labels_of(client, namespace))
+        problem = normalize_label_problem(namespace, await _labels_of(client, namespace) or {})
     except Forbidden:
         return ""
     return f"{problem.reason}: {problem.message}" if problem else ""
@@ -158,19 +206,19 @@ async def online_in_spite_of(client: Client, pod: Mapping[str, Any]) -> str:
     namespace = pod["metadata"].get("namespace") or "default"
     if not online_requests(pod) or namespace in {*SPARED_NAMESPACES, SYSTEM_NAMESPACE}:
         return ""
-    labels = {NAMESPACE_LABEL: namespace, **await _labels_of(client, namespace)}
+    labels = {NAMESPACE_LABEL: namespace, **(await _labels_of(client, namespace) or {})}
     objects = sorted(await _listed(client, COLOCATION_PROFILES), key=lambda each: each.metadata.name)
     profiles = [profile for each in objects if (profile := parse_object(each).value)]
     priorities = priorities_of(await _listed(client, PRIORITY_CLASSES))
     return why_not_online(pod, labels, profiles, priorities)
 
 
-async def _labels_of(client: Client, namespace: str) -> Mapping[str, str]:
-    """Return the labels of a namespace, which need not exist yet."""
+async def _labels_of(client: Client, namespace: str) -> Mapping[str, str] | None:
+    """Return the labels of a namespace; None if there is none."""
     try:
         return (await client.get(NAMESPACES, namespace)).metadata.labels
     except NotFound:
-        return {}
+        return None
 
 
 async def _listed(client: Client, resource: Resource[T]) -> list[T]:

@@ -215,6 +215,18 @@ def normalize_problem(annotations: Mapping[str, str]) -> Finding | None:
     return Finding(Reason.RESOURCE_SPEC_INVALID, message)
 
 
+def misplaced_label(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
+    """Say that a pod has normalize-cpuset as a label, and what to do; "" if nothing else would follow."""
+    text = labels.get(NORMALIZE_CPUSET)
+    if text is None or text == annotations.get(NORMALIZE_CPUSET, NO):
+        return ""
+    return (
+        f'the label {NORMALIZE_CPUSET}="{text}" of the pod has no effect: on pods it is an annotation. Write '
+        f'{NORMALIZE_CPUSET}: "{YES}" or "{NO}" below metadata.annotations of the pod template, and delete '
+        "the pods that exist"
+    )
+
+
 _MEANT_AS_NO = frozenset({"false", "no", "off", "0", "n"})
 
 
