@@ -154,6 +154,10 @@ def test_unknown_raw_cpus_are_no_gain(tmp_path: Path) -> None:
     items = [node("n", "72", annotations=of_koordinator)]
     file.write_text(json.dumps({"items": items}))
     assert "- **-** CPUs gained." in text_of(file, "-o", "md")
+    file.write_text(json.dumps({"items": [*objects(), *items]}))
+    text = text_of(file, "-o", "md")
+    assert "- **+8** CPUs gained. Nodes offer 40 schedulable CPUs from 32 raw CPUs: 8 more" in text
+    assert text.count("1 node whose raw CPUs are not known: in no sum.") == 2
 
 
 def off_ratios() -> Iterator[dict[str, Any]]:

@@ -51,7 +51,7 @@ def worth_bars(report: ClusterReport) -> list[Bar]:
 
 def amount_bars(report: ClusterReport) -> list[Bar]:
     """Return the cluster's CPUs: raw, normalized, schedulable, and those that pods request."""
-    amounts = report.total.amounts
+    amounts = report.total
     rows = (
         ("raw CPUs", amounts.raw, "without"),
         ("normalized CPUs", amounts.normalized, "speed"),

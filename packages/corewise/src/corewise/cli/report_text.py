@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from corewise.cli.report_pictures import MOST_BARS, amount_bars, as_text, offline_bars, worth_bars
-from corewise.views.cluster_findings import DENOMINATORS, key_figures, worth
+from corewise.views.cluster_findings import DENOMINATORS, key_figures, left_out, worth
 from corewise.views.cluster_report import ClusterReport, MachineKind, ProblemGroup
 from corewise.views.text import count, cpus, some
 
@@ -26,7 +26,8 @@ _SHOWN_OBJECTS = 5
 
 def kind_cells(kind: MachineKind) -> tuple[str, ...]:
     """Return the cells of a kind of machine, one for each of KIND_HEADS."""
-    amounts = (kind.raw, kind.normalized, kind.schedulable, kind.requested)
+    sums = kind.amounts
+    amounts = (sums.raw, sums.normalized, sums.schedulable, sums.requested)
     return (
         kind.name,
         str(kind.nodes),
@@ -49,6 +50,8 @@ def notes_on_worth(report: ClusterReport) -> Iterator[str]:
         yield f"The picture shows the {MOST_BARS} slowest of {count(len(report.kinds), 'kind')} of machines."
     if report.unknown:
         yield f"{count(report.unknown, 'node')} without CPU facts: in the sums, in no kind of machine."
+    if report.without_raw:
+        yield left_out(report)
 
 
 def notes_on_savings(report: ClusterReport) -> Iterator[str]:

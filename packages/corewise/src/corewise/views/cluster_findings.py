@@ -76,11 +76,10 @@ def _worth(report: ClusterReport) -> KeyFigure:
 
 
 def _gained(report: ClusterReport) -> KeyFigure:
-    amounts = report.total.amounts
-    if amounts.raw is None:
+    if report.total.raw is None:
         sentence = "How many CPUs the ratios add is not known: no node states its raw CPUs (RAW CPU below)."
         return KeyFigure("-", "CPUs gained", sentence)
-    raw, schedulable = amounts.raw, amounts.schedulable or 0
+    raw, schedulable = report.total.raw, report.total.schedulable or 0
     sentence = (
         f"Nodes offer {cpus(schedulable)} schedulable CPUs from {cpus(raw)} raw CPUs: "
         f"{cpus(report.gained)} more{percent(report.gained, raw)}."
@@ -92,7 +91,14 @@ def _gained(report: ClusterReport) -> KeyFigure:
         )
     elif report.gained:
         sentence += " All of that is the speed of fast CPUs."
+    if report.without_raw:
+        sentence += f" {left_out(report)}"
     return KeyFigure(f"+{cpus(report.gained)}", "CPUs gained", sentence)
+
+
+def left_out(report: ClusterReport) -> str:
+    """Return the sentence on nodes that the sums leave out."""
+    return f"{count(report.without_raw, 'node')} whose raw CPUs are not known: in no sum."
 
 
 def _saved(found: Savings) -> KeyFigure:

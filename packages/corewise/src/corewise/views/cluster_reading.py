@@ -20,7 +20,7 @@ from corewise.scheduler.listing import read_rules
 from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import UNFINISHED
 from corewise.views import node_table, offline_table, pod_table
-from corewise.views.cluster_report import ClusterReport, grouped, machine_kinds
+from corewise.views.cluster_report import ClusterReport, grouped, machine_kinds, sums_of
 from corewise.views.node_listing import ListedCluster, list_cluster
 from corewise.views.offline_reports import node_report
 from corewise.views.page.problems import (
@@ -103,7 +103,8 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
         time=rfc3339(now),
         kinds=kinds,
         unknown=sum(row.facts.cpu_model is None for row in rows),
-        total=node_table.total_of(rows),
+        total=sums_of(rows),
+        without_raw=sum(row.amounts.raw is None for row in rows),
         nodes=len(rows),
         savings=saved,
         offline=offline,

@@ -20,7 +20,7 @@ from corewise.planner.savings import Savings
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.views.machine_kinds import Kind, kind_names
 from corewise.views.node_listing import ListedNode
-from corewise.views.node_table import NodeRow
+from corewise.views.node_table import NodeRow, SummedAmounts, total_of
 from corewise.views.offline_table import TopRow
 from corewise.views.page.problems import KnownProblem
 from corewise.vocabulary.reasons import Reason
@@ -39,14 +39,11 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class MachineKind:
-    """Nodes of one CPU model with the same settings. CPU is in milli-CPU, of allocatable."""
+    """Nodes of one CPU model with the same settings. ``amounts`` are the sums of :func:`sums_of`."""
 
     name: str
     nodes: int
-    raw: int
-    normalized: int
-    schedulable: int
-    requested: int | None
+    amounts: SummedAmounts
     worth: Worth
 
 
@@ -66,15 +63,17 @@ class ProblemGroup:
 class ClusterReport:
     """All that the report shows. ``savings`` is None where the pods are not known.
 
-    ``offline`` has the nodes that report about offline pods, ``offline_total`` their sum (None: no node
-    does). ``measured``: the worths are measured, not computed from ratios. ``missing``: unreadable objects.
+    ``total``: the sums of :func:`sums_of`, which leave out ``without_raw`` nodes. ``offline`` has the nodes
+    that report about offline pods, ``offline_total`` their sum (None: no node does). ``measured``: the worths
+    are measured, not computed from ratios. ``missing``: unreadable objects.
     """
 
     source: str
     time: str
     kinds: tuple[MachineKind, ...]
     unknown: int
-    total: NodeRow
+    total: SummedAmounts
+    without_raw: int
     nodes: int
     savings: Savings | None
     offline: tuple[TopRow, ...]
@@ -86,14 +85,12 @@ class ClusterReport:
     @property
     def gained(self) -> int:
         """The schedulable CPUs beyond the raw ones, in milli-CPU."""
-        amounts = self.total.amounts
-        return (amounts.schedulable or 0) - (amounts.raw or 0)
+        return (self.total.schedulable or 0) - (self.total.raw or 0)
 
     @property
     def gained_by_speed(self) -> int:
         """The part of the gain that is the speed of the CPUs, in milli-CPU; the rest is overcommitted."""
-        amounts = self.total.amounts
-        return min(self.gained, (amounts.normalized or 0) - (amounts.raw or 0))
+        return min(self.gained, (self.total.normalized or 0) - (self.total.raw or 0))
 
     def with_measured(self, without: Mapping[str, float], now: Mapping[str, float]) -> ClusterReport:
         """Return the report with the worths in baseline CPUs that a run has measured, by kind of machine."""
@@ -106,6 +103,11 @@ class ClusterReport:
             for each in self.kinds
         )
         return replace(self, kinds=_by_worth(kinds), measured=True)
+
+
+def sums_of(rows: Iterable[NodeRow]) -> SummedAmounts:
+    """Return the sums over nodes whose raw CPUs are known: what others offer has no raw CPUs beside it."""
+    return total_of([row for row in rows if row.amounts.raw is not None]).amounts
 
 
 def machine_kinds(listed: Iterable[ListedNode], rows: Sequence[NodeRow]) -> tuple[MachineKind, ...]:
@@ -124,16 +126,11 @@ def _by_worth(kinds: Iterable[MachineKind]) -> tuple[MachineKind, ...]:
 
 
 def _kind(name: str, members: Sequence[tuple[ListedNode, NodeRow]]) -> MachineKind:
-    amounts = [row.amounts for _, row in members]
-    requested = [each.requested for each in amounts if each.requested is not None]
     worths = [_worth(listed, row) for listed, row in members]
     return MachineKind(
         name=name,
         nodes=len(members),
-        raw=sum(each.raw or 0 for each in amounts),
-        normalized=sum(each.normalized or 0 for each in amounts),
-        schedulable=sum(each.schedulable or 0 for each in amounts),
-        requested=sum(requested) if requested else None,
+        amounts=sums_of(row for _, row in members),
         worth=Worth(_mean(each.without for each in worths), _mean(each.now for each in worths)),
     )
 
