@@ -51,10 +51,12 @@ def alternative(
         webhooks=lambda config: [
             (
                 MUTATING_WEBHOOKS,
-                mutating_configuration(
-                    config,
-                    kubelet_users=options.kubelet_users,
-                    failure_policy=options.node_status_failure_policy,
+                options.stated_on(
+                    mutating_configuration(
+                        config,
+                        kubelet_users=options.kubelet_users,
+                        failure_policy=options.node_status_failure_policy,
+                    )
                 ),
             )
         ],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from corewise.quantities import Ratio
 from corewise.service.options import Address, ReplicaOptions
-from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, LARGEST_RATIO
 
 MUTATING_NAME = "corewise-mutating"
 VALIDATING_NAME = "corewise-validating"
@@ -66,3 +68,8 @@ class ManagerOptions(ReplicaOptions):
     def webhooks_at(self) -> Address | None:
         """Where the webhooks are served; a dry run serves none."""
         return None if self.dry_run else self.webhook_listen
+
+    def stated_on(self, configuration: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a MutatingWebhookConfiguration that states the largest ratio, for whoever judges ratios."""
+        annotations = {LARGEST_RATIO: str(self.largest_amplification)}
+        return {**configuration, "metadata": {**configuration["metadata"], "annotations": annotations}}

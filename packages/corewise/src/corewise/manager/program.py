@@ -236,12 +236,14 @@ class Manager:
 
     def _pods_configuration(self, config: ClientConfig) -> dict[str, Any]:
         options = self.options
-        return pods_configuration(
-            config,
-            self.profiles.ordered(),
-            offline=options.offline_pods,
-            namespace=options.namespace,
-            failure_policy=options.pod_failure_policy,
+        return options.stated_on(
+            pods_configuration(
+                config,
+                self.profiles.ordered(),
+                offline=options.offline_pods,
+                namespace=options.namespace,
+                failure_policy=options.pod_failure_policy,
+            )
         )
 
     def _pods_changed(self, node: str) -> None:

@@ -29,6 +29,7 @@ from corewise.ratios.cluster import (
     ClusterContext,
     ConfigurationReading,
     interfering_webhook,
+    published_largest,
     read_configuration,
 )
 from corewise.ratios.nodes import (
@@ -78,7 +79,8 @@ class NodeCaches:
 class Snapshot:
     """The caches, and what is derived from them. Of nodes, those that ``label_selector`` selects.
 
-    ``more`` caches run beside them. ``shared``: the caches, if another object follows them.
+    ``more`` caches run beside them. ``shared``: the caches, if another object follows them. ``follows``: the
+    largest ratio is the one that the cluster's manager states, not that of the options.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Snapshot:
         label_selector: str = "",
         more: Iterable[Cache[Any]] = (),
         shared: NodeCaches | None = None,
+        follows: bool = False,
     ) -> None:
         self._client = client
         self._options = options
@@ -100,6 +103,7 @@ class Snapshot:
         self.reading = ConfigurationReading(UNKNOWN, present=False)
         self._prepared: asyncio.Future[ConfigurationReading] | None = None
         self.koordinator = ""
+        self._follows, self._largest = follows, options.largest_amplification
         caches = shared or NodeCaches(
             Cache(client, WORKLOAD_NODES, label_selector=label_selector, clock=clock),
             Cache(client, NODE_RESOURCE_TOPOLOGIES.typed(AnnotatedTopology), clock=clock),
@@ -135,9 +139,7 @@ class Snapshot:
     @property
     def context(self) -> ClusterContext:
         """The settings that apply to all nodes now."""
-        return ClusterContext(
-            self.reading.configuration, self.koordinator, self._options.largest_amplification
-        )
+        return ClusterContext(self.reading.configuration, self.koordinator, self._largest)
 
     @property
     def config_map(self) -> ConfigMap | None:
@@ -212,8 +214,7 @@ class Snapshot:
         self._listeners.pod(old, new)
 
     def _read(self, config_map: ConfigMap | None) -> ConfigurationReading:
-        last_good, largest = self.reading.configuration, self._options.largest_amplification
-        return read_configuration(config_map, last_good, largest)
+        return read_configuration(config_map, self.reading.configuration, self._largest)
 
     async def _prepare_configuration(self, config_map: ConfigMap) -> None:
         self._prepared = in_reader(partial(self._read, config_map))
@@ -222,8 +223,8 @@ class Snapshot:
     def _config_changed(self, _old: ConfigMap | None, new: ConfigMap | None) -> None:
         if new is None:
             self.without_config_map()
-        elif self._prepared is not None:
-            self._take(self._prepared.result())
+        else:
+            self._take(self._read(new) if self._prepared is None else self._prepared.result())
 
     def without_config_map(self) -> None:
         """Take the configuration of a cluster without the ConfigMap, if it has none."""
@@ -239,4 +240,10 @@ class Snapshot:
         koordinator = interfering_webhook(self.webhooks.items.values())
         if koordinator != self.koordinator:
             self.koordinator = koordinator
+            self._listeners.everything()
+        largest = published_largest(self.webhooks.items.values()) if self._follows else self._largest
+        if largest != self._largest:
+            self._largest, self._prepared = largest, None
+            if self.config_map is not None:
+                self._take(self._read(self.config_map))
             self._listeners.everything()

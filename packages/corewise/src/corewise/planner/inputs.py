@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from corewise.config.configuration import LARGEST_AMPLIFICATION_RATIO
 from corewise.engine import PodFacts
 from corewise.engine.facts import CPU
 from corewise.engine.objects import ReportedTopology
 from corewise.engine.reading import pod_facts
-from corewise.quantities import MILLI, offered_amounts
+from corewise.quantities import MILLI, Ratio, offered_amounts
 from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
@@ -45,6 +46,7 @@ class PlanInput:
 
     ``offered_share``: of the CPU and memory that online pods have not even requested, so many hundredths are
     offered to offline pods, which are placed last; None where nodes state themselves what they offer.
+    ``largest``: the manager's largest amplification ratio.
     """
 
     source: str
@@ -53,6 +55,7 @@ class PlanInput:
     config: Mapping[str, str] = field(default_factory=dict)
     offered_share: int | None = None
     notes: tuple[str, ...] = ()
+    largest: Ratio = LARGEST_AMPLIFICATION_RATIO
 
 
 @lru_cache(maxsize=1024)
@@ -78,6 +81,7 @@ def plan_from_objects(
     config: Mapping[str, str],
     *,
     rules: QoSRules | None,
+    largest: Ratio = LARGEST_AMPLIFICATION_RATIO,
 ) -> PlanInput:
     """Return the input of a cluster's objects.
 
@@ -100,6 +104,7 @@ def plan_from_objects(
         ),
         config=config,
         notes=(note,) if unknown else (),
+        largest=largest,
     )
 
 

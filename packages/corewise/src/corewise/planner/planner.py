@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 
 from corewise.amplification import AMPLIFIABLE, amplified, normalization_of_owned, raw_amounts
+from corewise.config.configuration import LARGEST_AMPLIFICATION_RATIO
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import (
     Allocation,
@@ -77,12 +78,16 @@ class ConfiguredNode:
     normalization: Ratio
 
 
-def configured(nodes: Iterable[PlannedNode], configuration: ClusterConfiguration) -> list[ConfiguredNode]:
+def configured(
+    nodes: Iterable[PlannedNode],
+    configuration: ClusterConfiguration,
+    largest: Ratio = LARGEST_AMPLIFICATION_RATIO,
+) -> list[ConfiguredNode]:
     """Return the nodes as they are once the manager has applied a configuration.
 
     Nodes of a kind differ in their names and in labels that mean nothing here: each kind is decided once.
     """
-    context = ClusterContext(configuration)
+    context = ClusterContext(configuration, largest=largest)
     names = (NODE_NAMES - {OWNED_CPUS}) | _selected_labels(configuration)
     known: dict[bytes, ConfiguredNode] = {}
     ready = []
@@ -200,7 +205,7 @@ def plan(
     plugins: Sequence[Plugin] = (),
 ) -> PlanOutcome:
     """Place all pods under a configuration, by their profiles too if there are any."""
-    nodes = configured(given.nodes, configuration)
+    nodes = configured(given.nodes, configuration, given.largest)
     cluster = Cluster()
     for node in nodes:
         cluster.put_node(node.facts)

@@ -14,6 +14,7 @@ report those that were admitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -42,11 +43,12 @@ from corewise.config.configuration import (
 from corewise.config.decoding import Parsed, Problem, Severity
 from corewise.config.eviction import NO_RESOURCE_THRESHOLD, EvictionConfig, parse_resource_threshold
 from corewise.config.node_configs import Configuration
-from corewise.kube.objects import ConfigMap
+from corewise.kube.objects import ConfigMap, KubeObject
 from corewise.kube.resources import WebhookConfiguration
-from corewise.quantities import Ratio
+from corewise.quantities import Ratio, RatioError
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
+    LARGEST_RATIO,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
     RESOURCE_QOS_KEY,
@@ -186,6 +188,17 @@ def conflicts(
     }
     found = {key: node_config_conflicts(config, nodes) for key, config in by_key.items() if config}
     return {key: problems for key, problems in found.items() if problems}
+
+
+def published_largest(installed: Iterable[KubeObject]) -> Ratio:
+    """Return the largest amplification ratio that the manager states on its webhook configurations.
+
+    Where none states one that can be read, it is the default.
+    """
+    for each in installed:
+        with suppress(KeyError, RatioError):
+            return Ratio.parse(each.metadata.annotations[LARGEST_RATIO])
+    return LARGEST_AMPLIFICATION_RATIO
 
 
 def interfering_webhook(configurations: Iterable[WebhookConfiguration]) -> str:

@@ -25,7 +25,7 @@ from corewise.amplification import (
     unfolded,
 )
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
-from corewise.amplification.annotations import read_node
+from corewise.amplification.annotations import LARGEST_RECORDED, read_node
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kube.objects import EMPTY
 from corewise.normalization.fleet import LeftOut, ScoredNode, scored_node
@@ -102,7 +102,8 @@ class NodeView:
         cpu = self.amounts.allocatable.get(CPU)
         if cpu is None:
             return None
-        stated, demand = read_node(self.annotations), self.demand()
+        # How large a ratio may be, the manager's option says: what it let pass counts.
+        stated, demand = read_node(self.annotations, maximum=LARGEST_RECORDED), self.demand()
         ratio = ratio_of_owned(stated) or ONE
         requested = demand.requests.get(CPU, 0)
         taken = requested, demand.cpuset_milli, ratio.hundredths, demand.surplus

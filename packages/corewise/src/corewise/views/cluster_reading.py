@@ -70,7 +70,13 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
     if pods is not None:
         known = None if rules.unknown else rules.rules
         given = plan_from_objects(
-            source, [each.node for each in listed.nodes], topologies or (), pods, config, rules=known
+            source,
+            [each.node for each in listed.nodes],
+            topologies or (),
+            pods,
+            config,
+            rules=known,
+            largest=listed.largest,
         )
         plugins = load_plugins()
         saved = await asyncio.to_thread(savings, given, listed.reading.configuration, plugins)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from corewise.amplification.amounts import CPU
+from corewise.config.configuration import LARGEST_AMPLIFICATION_RATIO
 from corewise.config.decoding import Problem, Severity
 from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
 from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, PODS
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
 from corewise.ratios.alike import Demands, RequestingPod
-from corewise.ratios.cluster import ClusterContext, interfering_webhook, read_configuration
+from corewise.ratios.cluster import ClusterContext, interfering_webhook, published_largest, read_configuration
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_with
 from corewise.views.tables import Column
 from corewise.views.text import count, some
@@ -77,6 +78,7 @@ class ComparedNodes:
     projects on the cluster's objects; None if they were not asked for. ``pods_known``: whether views have the
     pods that run on their nodes. ``namespace``: that of the ConfigMap; empty if it is not known. ``unread``:
     why the ConfigMap was not read, in words; empty if it was. ``absent``: the cluster said that it has none.
+    ``largest``: the manager's largest amplification ratio.
     """
 
     views: tuple[NodeView, ...]
@@ -89,6 +91,7 @@ class ComparedNodes:
     namespace: str = ""
     unread: str = ""
     absent: bool = False
+    largest: Ratio = LARGEST_AMPLIFICATION_RATIO
 
     @classmethod
     def of(
@@ -258,9 +261,9 @@ async def nodes_of_cluster(
         why = unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error)
         absent = isinstance(error, NotFound)
     try:
-        koordinator = interfering_webhook(await client.list(MUTATING_WEBHOOKS))
+        webhooks = tuple(await client.list(MUTATING_WEBHOOKS))
     except (Forbidden, NotFound):
-        koordinator = ""
+        webhooks = ()
     running: dict[str, list[RequestingPod]] | None = None
     if pods:
         with suppress(Forbidden):
@@ -273,10 +276,16 @@ async def nodes_of_cluster(
         {each.metadata.name: each.metadata.annotations for each in topologies},
         await cpu_usages(client),
         stored,
-        koordinator,
+        interfering_webhook(webhooks),
         pods=None if running is None else running.__getitem__,
     )
-    compared = replace(compared, namespace=config_namespace, unread=why, absent=absent)
+    compared = replace(
+        compared,
+        namespace=config_namespace,
+        unread=why,
+        absent=absent,
+        largest=published_largest(webhooks),
+    )
     if not names:
         return compared
     of_nodes = [each.metadata for each in nodes]

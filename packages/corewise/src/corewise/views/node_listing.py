@@ -11,6 +11,7 @@ from typing import TypeVar
 from corewise.actions import PatchNode
 from corewise.amplification import StatusState
 from corewise.amplification.policy import NAME as POLICY_NAME
+from corewise.config.configuration import LARGEST_AMPLIFICATION_RATIO
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Forbidden, NotFound
 from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
@@ -23,11 +24,13 @@ from corewise.kube.resources import (
     WebhookConfiguration,
 )
 from corewise.manager.options import MUTATING_NAME
+from corewise.quantities import Ratio
 from corewise.ratios.cluster import (
     UNKNOWN,
     ClusterContext,
     ConfigurationReading,
     interfering_webhook,
+    published_largest,
     read_configuration,
 )
 from corewise.ratios.decision import NodeAssessment, assess
@@ -67,6 +70,8 @@ class ListedCluster:
     """Koordinator's webhook that amplifies nodes; empty if there is none."""
     koordinator_in: ObjectMeta | None = None
     """The metadata of the object that has this webhook."""
+    largest: Ratio = LARGEST_AMPLIFICATION_RATIO
+    """The manager's largest amplification ratio."""
 
     def stated_of(self, node: str) -> Annotations:
         """Return the annotations of a node's NodeResourceTopology; none if there is none."""
@@ -92,21 +97,19 @@ async def list_cluster(
             missing.append(unread(resource.plural, error))
             return None
 
-    async def configured() -> tuple[ConfigMap | None, ConfigurationReading]:
+    async def configured() -> tuple[ConfigMap | None, bool]:
         try:
-            found = await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)
+            return await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace), False
         except (Forbidden, NotFound) as error:
             missing.append(unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
-            forbidden = isinstance(error, Forbidden)
-            return None, ConfigurationReading(UNKNOWN) if forbidden else read_configuration(None)
-        return found, read_configuration(found)
+            return None, isinstance(error, Forbidden)
 
     async def selected() -> Iterable[Node]:
         if name:
             return [await client.get(WORKLOAD_NODES, name)]
         return await client.list(WORKLOAD_NODES, label_selector=label_selector)
 
-    nodes, topologies, pods, (config_map, reading), webhooks = await asyncio.gather(
+    nodes, topologies, pods, (config_map, forbidden), webhooks = await asyncio.gather(
         selected(),
         optional(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)),
         optional(WORKLOAD_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
@@ -115,7 +118,9 @@ async def list_cluster(
     )
     paths = await installed_paths(client, webhooks, missing)
     koordinator = interfering_webhook(webhooks or ())
-    context = ClusterContext(reading.configuration, koordinator)
+    largest = published_largest(webhooks or ())
+    reading = ConfigurationReading(UNKNOWN) if forbidden else read_configuration(config_map, largest=largest)
+    context = ClusterContext(reading.configuration, koordinator, largest)
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
     pods_of: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods or ():
@@ -139,6 +144,7 @@ async def list_cluster(
         config_map=config_map,
         koordinator=koordinator,
         koordinator_in=koordinator_in,
+        largest=largest,
     )
 
 

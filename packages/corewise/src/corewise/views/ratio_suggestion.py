@@ -136,7 +136,7 @@ def fleet_of(views: Iterable[NodeView], now: datetime) -> Fleet:
 
 def suggest(nodes: ComparedNodes, now: datetime, config_namespace: str = CONFIG_NAMESPACE) -> RatioSuggestion:
     """Return the ratios that the nodes measured, and what they would change."""
-    reading = read_configuration(ConfigMap(data=dict(nodes.stored)))
+    reading = read_configuration(ConfigMap(data=dict(nodes.stored)), largest=nodes.largest)
     present = reading.configuration
     config = present.normalization or NO_NORMALIZATION
     configured = config.cluster.ratio_model
@@ -148,10 +148,13 @@ def suggest(nodes: ComparedNodes, now: datetime, config_namespace: str = CONFIG_
     model = suggested_model(suggested, configured)
     off = {(each.model, each.field): each for each in ratios_off(measured)}
     text = key_text(nodes.stored.get(NORMALIZATION_KEY), model)
-    after = read_configuration(ConfigMap(data={**nodes.stored, NORMALIZATION_KEY: text})).configuration
+    planned = ConfigMap(data={**nodes.stored, NORMALIZATION_KEY: text})
+    after = read_configuration(planned, largest=nodes.largest).configuration
     effects = _Effects()
     if present.normalization is not None and after.normalization is not None:
-        effects.compute(nodes.views, after.normalization, ClusterContext(after, nodes.koordinator))
+        effects.compute(
+            nodes.views, after.normalization, ClusterContext(after, nodes.koordinator, nodes.largest)
+        )
     rows = tuple(
         SuggestedRatio(
             each,

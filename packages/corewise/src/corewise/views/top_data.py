@@ -126,7 +126,9 @@ class TopData:
         self._offline_rows: dict[str, tuple[NodeReport, TopRow | None]] = {}
         options = ManagerOptions(config_namespace=config_namespace)
         listeners = Listeners(self._node_changed, self._outdate, self._outdate_all)
-        self.snapshot = Snapshot(client, options, listeners, clock, label_selector=selector, shared=shared)
+        self.snapshot = Snapshot(
+            client, options, listeners, clock, label_selector=selector, shared=shared, follows=True
+        )
         self._pods = (
             shared.pods if shared else Cache(client, WORKLOAD_PODS, field_selector=UNFINISHED, clock=clock)
         )

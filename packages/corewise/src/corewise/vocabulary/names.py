@@ -60,6 +60,7 @@ NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 CLAIM_EXPIRED = "scheduling.corewise.io/claim-expired"
 OWNED_CPU_COUNT = "scheduling.corewise.io/owned-cpu-count"
 RESTRICTED_QOS_NAMESPACES = "corewise.io/restricted-qos-namespaces"
+LARGEST_RATIO = "corewise.io/largest-amplification-ratio"
 STATIC_POD = "kubernetes.io/config.mirror"
 STATIC_POD_HASH = "kubernetes.io/config.hash"
 STATIC_POD_SOURCE = "kubernetes.io/config.source"
@@ -515,6 +516,15 @@ TABLE: tuple[Name, ...] = (
         "scheduler",
         "The namespaces whose pods may be LSE or SYSTEM, on what the scheduler installs as "
         "`corewise-owned-cpus`. Commands and the web page judge pods by it.",
+    ),
+    Name(
+        LARGEST_RATIO,
+        NameKind.ANNOTATION,
+        "MutatingWebhookConfiguration",
+        'decimal, `"10.00"`',
+        "manager",
+        "The manager's option `--largest-amplification`, on `corewise-mutating` and `corewise-pods`. "
+        "Commands and the web page judge ratios by it; without it, by 10.00.",
     ),
     Name(
         CLAIM_EXPIRED,

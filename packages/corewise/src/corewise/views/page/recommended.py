@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from corewise.amplification.annotations import read_ratios
+from corewise.amplification.annotations import LARGEST_RECORDED, read_ratios
 from corewise.config.workload_ratios import quota_ratio
 from corewise.kube.resources import PODS
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError, amplify
@@ -193,7 +193,9 @@ def _normalized(milli: int, pod: Pod, annotations: Mapping[str, str]) -> int:
 
 
 def _originals(annotations: Mapping[str, str]) -> Mapping[str, str]:
-    stated = read_ratios(annotations.get(AMPLIFICATION_ORIGINAL), annotation=AMPLIFICATION_ORIGINAL)
+    stated = read_ratios(
+        annotations.get(AMPLIFICATION_ORIGINAL), annotation=AMPLIFICATION_ORIGINAL, maximum=LARGEST_RECORDED
+    )
     return {str(resource): str(ratio) for resource, ratio in stated.ratios.items()} if stated.readable else {}
 
 

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import msgspec
 
 from corewise.amplification.amounts import CPU
-from corewise.amplification.annotations import raw_amounts, read_ratios
+from corewise.amplification.annotations import LARGEST_RECORDED, raw_amounts, read_ratios
 from corewise.config.configuration import RatioField
 from corewise.config.facts import CPUFacts
 from corewise.config.key_texts import KEYS, Contents, KeyText
@@ -257,7 +257,7 @@ def _ratio_edit(change: TriedChange, node: Node) -> _Edit:
     """Change the ratio that a user gave a node: the manager keeps it apart once it has written its own."""
     meta = node.metadata
     name = AMPLIFICATION_ORIGINAL if AMPLIFICATION_ORIGINAL in meta.annotations else AMPLIFICATION_RATIO
-    stated = read_ratios(meta.annotations.get(name), annotation=name)
+    stated = read_ratios(meta.annotations.get(name), annotation=name, maximum=LARGEST_RECORDED)
     if not stated.readable:
         raise ChangeRefused(f"node {meta.name}: annotation {name} cannot be read, so correct it first")
     ratios = {resource: str(ratio) for resource, ratio in stated.ratios.items()}
@@ -296,7 +296,11 @@ def _changed(live: LiveObjects, edit: _Edit) -> LiveObjects:
 def _given(live: LiveObjects) -> PlanInput:
     nodes = [live.nodes[name] for name in sorted(live.nodes)]
     topologies = live.topologies.values()
-    return plan_from_objects("the cluster", nodes, topologies, live.pods, live.config, rules=live.rules)
+    return plan_from_objects(
+        *("the cluster", nodes, topologies, live.pods, live.config),
+        rules=live.rules,
+        largest=live.context.largest,
+    )
 
 
 def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) -> Planned:
