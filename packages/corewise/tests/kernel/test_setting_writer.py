@@ -113,8 +113,10 @@ def test_cgroup_gets_its_weight_after_being_idle(node: Node) -> None:
     assert node.shown(IDLE, ONE) + node.shown(WEIGHT, ONE) == ["0", "60"]
 
 
-def test_idle_cgroup_is_restored_with_its_weight(node: Node) -> None:
-    assert node.batch(*idle_and_weighted("50")).failed == {}
+@pytest.mark.parametrize("weight", ["50", "2"])
+def test_idle_cgroup_is_restored_with_its_weight(node: Node, weight: str) -> None:
+    node.write(ONE, WEIGHT, "2")
+    assert node.batch(*idle_and_weighted(weight)).failed == {}
     assert node.restarted().restore().failed == {}
     assert node.shown(IDLE, ONE) + node.shown(WEIGHT, ONE) == ["0", "2"]
     assert not node.writer.held

@@ -45,6 +45,7 @@ LISTS = frozenset({Setting.CPUSET, Setting.MEMORY_NODES})
 NO_WEIGHT = "none: idle"
 """The weight of an idle cgroup, whatever its file shows."""
 
+_WEIGHTS = frozenset(weight_file(version) for version in Version)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _NO_LIMIT = (1 << 63) // _PAGE * _PAGE - _PAGE
 _NUMBER = re.compile(r"[0-9]{1,20}")
@@ -212,14 +213,24 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
         """Return the claims to journal: the changed ones among these and those journaled before.
 
         A setting that has the wanted value already but another base counts too: the base must be restored.
+        So does the weight of a cgroup that is to be idle: the kernel resets it when the cgroup is idle no more.
         """
         return {
             place: claim
             for place, claim in self.items()
             if claim.changed
             and claim.base is not None
-            and (claim.entered or place in written or claim.wanted != claim.base)
+            and (
+                claim.entered
+                or place in written
+                or claim.wanted != claim.base
+                or (place.file in _WEIGHTS and self._is_to_be_idle(place.cgroup))
+            )
         }
+
+    def _is_to_be_idle(self, cgroup: str) -> bool:
+        claim = self.get(SettingFile(cgroup, IDLE_FILE))
+        return claim is not None and claim.value == "1"
 
 
 def _claim_of(entry: HeldSetting) -> SettingClaim:
