@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import tracemalloc
 from pathlib import Path
@@ -199,6 +200,22 @@ def test_full_disk_fails_before_any_cgroup_write(tmp_path: Path) -> None:
         os.close(full)
         with pytest.raises(JournalError, match="ENOSPC"):
             log.append([HELD])
+
+
+def test_entry_after_half_a_write_is_read(tmp_path: Path) -> None:
+    def work() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        with journal(tmp_path) as log:
+            log.append([HELD])
+            room, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "journal").stat().st_size + 20, most))
+            with pytest.raises(JournalError, match="ENOSPC"):
+                log.append([WROTE])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+            log.append(ENTRIES[3:])
+
+    assert killed_child(work) == 0
+    assert told(tmp_path) == [HELD, ENTRIES[3]]
 
 
 def test_a_history_without_files_is_empty(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@
   what write(2) has taken survives kill -9, and what a loss of power takes from the file it takes from the
   cgroups too, which are recreated at each boot. The boot's id at the head of a file tells: what a former boot
   held counts as released.
-- A line that cannot be read, wherever it stands (half of one at the end after a kill or a full disk), is
-  skipped and reported as ``Damaged``; the next entry starts on a line of its own.
+- A line that cannot be read, wherever it stands (half of one at the end after a kill), is skipped and
+  reported as ``Damaged``; the next entry starts on a line of its own. Where a full disk takes a part of a
+  write, that part is cut off again.
 - A line of more than ``LONGEST_LINE`` bytes is damaged too. It is never read into memory as a whole.
 - It is bounded: beyond ``limit`` bytes the file becomes ``journal.1``, in place of the one before, and a new
   one begins with everything that the entries leave held, whoever entered it. That file is complete before it
@@ -117,15 +118,15 @@ class Journal:
             JournalError: if it could not be entered whole; it must then not happen.
         """
         lines = b"".join(_ENCODER.encode(entry) + b"\n" for entry in entries)
-        self._size += len(lines)
         try:
             written = os.write(self._descriptor, lines)
         except OSError as error:
             raise _journal_error(self._directory / JOURNAL, error) from error
         if written < len(lines):
-            with suppress(OSError):  # so that the next entry starts on a line of its own
-                os.write(self._descriptor, b"\n")
+            with suppress(OSError):  # a full disk refuses a newline, and the next entry needs its own line
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
             raise _journal_error(self._directory / JOURNAL, OSError(errno.ENOSPC, "only a part was written"))
+        self._size += written
 
     def begin_anew(self) -> None:
         """Begin a new file with all that the present one leaves held; that becomes the former.
