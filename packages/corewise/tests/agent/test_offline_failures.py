@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from agent.fake_node import container, pod
 from agent.offline_node import OfflineNode, batch_container, offline_pod
 from agent.test_offline_controller import JOB, NATIVE, OFF, PER_POD, STEPPED, Kept, limits
 from corewise.agent.offline_limits import AGAIN_AFTER
@@ -16,8 +17,8 @@ from corewise.quantities import Seconds
 from corewise.vocabulary.names import OVERSUBSCRIPTION
 from kernel.full_log import FullLog
 
-HIGH = 15_000
-"""Milli-CPU of 16: above the high threshold."""
+HIGH, LOW = 15_000, 3_000
+"""Milli-CPU of 16: above the high threshold, and below the one to recover."""
 
 
 @pytest.fixture(params=Version)
@@ -61,20 +62,20 @@ def test_pod_that_cannot_be_journaled_frees_no_other(kept: Kept, calls: int) -> 
 
 
 @pytest.mark.parametrize("resize", ["Deferred", "Infeasible"])
-def test_waiting_resize_frees_no_pod_at_a_restart(kept: Kept, resize: str) -> None:
-    before = limits(kept, NATIVE)
-    status = replace(NATIVE.status, resize=resize)
-    kept.pods = [JOB, replace(NATIVE, status=status)]
+def test_pod_moves_within_its_limits_while_resize_waits(kept: Kept, resize: str) -> None:
+    bounded = "a" if kept.node.machine.version is Version.V1 else ""
+    spec = pod("native", container("a", "6", "1"), container("b", "1")).spec
+    kept.pods = [JOB, replace(NATIVE, spec=spec, status=replace(NATIVE.status, resize=resize))]
     kept.restart()
-    for _ in range(2):
-        kept.tick(online=HIGH)
-        assert limits(kept, NATIVE) == before
-    assert (kept.milli_of(JOB), len(kept.controller.cache.pods.cgroups)) == (2400, 2)
+    kept.tick(online=HIGH)
+    assert (kept.milli_of(NATIVE, bounded), kept.milli_of(JOB)) == (1500 if bounded else 2000, 3000)
+    for _ in range(10):
+        kept.tick(online=LOW)
+    assert limits(kept, NATIVE) == (4000, 3000, 1000)
+    kept.tick(online=HIGH)
+    assert kept.milli_of(NATIVE, bounded) == (2700 if bounded else 3600)
     kept.pods = [JOB, NATIVE]
     kept.tick(online=HIGH)
-    bounded = "a" if kept.node.machine.version is Version.V1 else ""
-    limit = kept.milli_of(NATIVE, bounded)
-    assert limit == (1500 if bounded else 2000)
     kept.suppression = OFF
     kept.settle()
     assert limits(kept, NATIVE) == (4000, 3000, 1000)

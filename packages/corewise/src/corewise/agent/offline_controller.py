@@ -187,10 +187,8 @@ class OfflineController:
             ratio = self._local.ratio_of(pod.pod) if self._local.divides(pod.pod) else ONE
             limit = None
             try:
-                if pod.is_certain:
-                    limit = native_limit(found, pod, ratio)
-                else:
-                    held |= {each.cgroup for each in pod.targets}
+                held |= set() if pod.is_certain else {each.cgroup for each in pod.targets}
+                limit = native_limit(found, pod, ratio)
             except KernelError as error:
                 result.problems[pod.name] = str(error)
                 held |= {each.cgroup for each in pod.targets}

@@ -37,6 +37,7 @@ from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.cgroups.resources import IDLE_FILE, Bandwidth, has_idle, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.journaled_writer import WriteReport
+from corewise.normalization.quota import divided_quota
 from corewise.quantities import ONE, Microseconds, Ratio
 from corewise.service.logs import fields
 from corewise.suppression.batch_limits import period_beside, quota, shares, weight
@@ -127,9 +128,25 @@ def batch_cgroups(pod: OfflinePod) -> Iterator[BatchCgroup]:
 def native_limit(found: CgroupSetup, pod: NativePod, ratio: Ratio) -> LimitedPod | None:
     """Return the limits of an offline pod that kubelet limits; None if there are none, or none yet.
 
+    Where the spec that kubelet goes by is not known, the base of a bound is the quota that kubelet gave the
+    cgroup; where nothing is bounded, no limit is known.
+
     Raises:
         KernelError: if a cgroup cannot be read.
     """
+    if not pod.is_certain:
+        bounded = found.bounded_by(QuotaOwner.SUPPRESSION)
+        bases = {
+            each.cgroup: found.writer.held[each.cgroup].base
+            for each in pod.targets
+            if each.cgroup in bounded
+        }
+        known = tuple(
+            LimitedCgroup(cgroup, divided_quota(base.quota, ratio), base.period, base.quota)
+            for cgroup, base in bases.items()
+            if base.quota is not None
+        )
+        return LimitedPod(pod.name, known) if known else None
     own, *containers = pod.targets
     # A container without a limit leaves the pod without one.
     targets = containers if found.is_v1 or own.is_unlimited else [own]

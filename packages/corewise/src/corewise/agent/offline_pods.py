@@ -60,7 +60,7 @@ class NativePod:
     """An offline pod with limits of kubelet's own: the cgroups of the pod and of its running containers.
 
     ``is_certain``: kubelet goes by these limits. While a resize waits, an agent that has just started does
-    not know by which.
+    not know by which: only the journal has those of a pod that is bounded.
     """
 
     pod: QuotaPod

@@ -124,7 +124,7 @@ class Suppressor:
         """Take one step of the option configured. What fails is one of the problems of the result.
 
         With ``pods`` None, which is unknown, no quota of a pod moves. ``held`` are the cgroups of pods whose
-        limits are unknown: what is bounded there stays.
+        limits are unknown: what is bounded there stays bounded, also at the limit that its base gives.
         """
         result = Cycle()
         try:
@@ -301,12 +301,12 @@ class Suppressor:
         for name, quota in quotas.items():
             pod, change = pods[name], changes.get(name)
             target, why = (change.quota, change.why) if change else (quota.quota, "as it was")
-            if target < quota.limit:
+            if target < quota.limit or any(each.cgroup in held for each in pod.cgroups):
                 why = f"pod {name}: {why}"
                 for each in pod.cgroups:
                     share = max(SMALLEST_QUOTA, each.limit * target // quota.limit)
                     wanted[each.cgroup] = self._bound(each, share, plan.reason, why)
-                suppressed += 1
+                suppressed += target < quota.limit
         self.task, self._bounds = plan.task, wanted
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values(), kept=held)
         result.add(report)
