@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -515,3 +516,23 @@ def test_call_that_the_journal_fails_is_undone(node: Node, room: int, wanted: li
             POD: {Bandwidth(Microseconds(120_000), Microseconds(100_000))}
         }
     assert node.quotas(POD, OFFLINE) == [120_000, None]
+
+
+@pytest.mark.parametrize("room", range(4))
+def test_failing_journal_leaves_no_cgroup_without_quota(node: Node, room: int) -> None:
+    node.log = log = FullLog()
+    node.restarted()
+    before, after = (
+        bound(OFFLINE, quota, period=period, base_period=100_000, owner=BATCH)
+        for quota, period in ((50_000, 100_000), (500_000, 1_000_000))
+    )
+    for wanted in ((before, after), (after, before)):
+        node.writer.reconcile(BATCH, wanted[:1])
+        log.room = room
+        with suppress(JournalError):
+            node.writer.reconcile(BATCH, wanted[1:])
+        log.room = None
+        assert node.quotas(OFFLINE)[0] in {50_000, 500_000}
+        assert node.writer.mend().drifted == []
+    assert node.restarted().restore().failed == {}
+    assert read_bandwidth(node.stored, OFFLINE) == Bandwidth(None, Microseconds(100_000))

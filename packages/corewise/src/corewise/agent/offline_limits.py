@@ -137,9 +137,7 @@ def native_limit(found: CgroupSetup, pod: NativePod, ratio: Ratio) -> LimitedPod
     if not pod.is_certain:
         bounded = found.bounded_by(QuotaOwner.SUPPRESSION)
         bases = {
-            each.cgroup: found.writer.held[each.cgroup].base
-            for each in pod.targets
-            if each.cgroup in bounded
+            each.cgroup: found.writer.held[each.cgroup].base for each in pod.targets if each.cgroup in bounded
         }
         known = tuple(
             LimitedCgroup(cgroup, divided_quota(base.quota, ratio), base.period, base.quota)

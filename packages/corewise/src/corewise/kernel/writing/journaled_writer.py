@@ -6,7 +6,7 @@ would fill its journal with one sentence; once it succeeds it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -173,6 +173,16 @@ class JournaledWriter:
         if again:
             self._log.append([entry])
         return Written(cgroup, *writing)
+
+    def take_back(self, claim: JournaledClaim[K], done: Sequence[Written]) -> None:
+        """Undo writes whose step cannot be entered to its end; their own entries state both texts.
+
+        Raises:
+            KernelError: if the kernel did not take it.
+        """
+        for each in reversed(done):
+            self._files.write(each.cgroup, each.file, each.old)
+            claim.wrote[each.file] = each.old, each.new
 
     def release(self, places: Iterable[tuple[str, str]]) -> None:
         """Enter that nothing of these (cgroup, file of a setting or "") is to be restored any more."""

@@ -296,8 +296,14 @@ class QuotaWriter:
         if step.changes_burst:
             burst = Writing(self._burst_file, str(step.burst_before), str(step.burst))
             writes.insert(0 if (step.burst or 0) < (step.burst_before or 0) else len(writes), burst)
-        for writing in writes:
-            report.written.append(self._journaled.write(step.cgroup, claim, writing, cause))
+        begun = len(report.written)
+        try:
+            for writing in writes:
+                report.written.append(self._journaled.write(step.cgroup, claim, writing, cause))
+        except JournalError:
+            # On v1 a cgroup has no quota while its period changes: it would stay so.
+            self._journaled.take_back(claim, report.written[begun:])
+            raise
         if drifted:
             report.drifted.append(step.cgroup)
 

@@ -213,7 +213,7 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
         """Return the claims to journal: the changed ones among these and those journaled before.
 
         A setting that has the wanted value already but another base counts too: the base must be restored.
-        So does the weight of a cgroup that is to be idle: the kernel resets it when the cgroup is idle no more.
+        So does the weight of a cgroup that is to be idle: the kernel resets it when that ends.
         """
         return {
             place: claim
