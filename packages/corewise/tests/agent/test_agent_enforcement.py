@@ -97,6 +97,23 @@ def test_a_drift_is_repaired_and_counted(kept: Kept) -> None:
     assert kept.quotas(WEB) == expected(kept.node, 150)
 
 
+def test_recorded_quota_is_repaired_after_normalization(node: FakeNode) -> None:
+    """The runtime writes the divided quota that it has on record when it updates another resource."""
+    node.start(WEB)
+    log = MemoryLog()
+    for ratio in (150, 100, 100):
+        kept = Kept(node, log)
+        kept.cycle([WEB], ratio)
+        assert kept.quotas(WEB) == expected(node, ratio)
+        node.write(WEB, "a", 66_667)
+    assert kept.cycle([WEB], 100).drifted == [node.cgroup(WEB, "a")]
+    assert kept.quotas(WEB) == expected(node, 100)
+    assert not kept.cycle([WEB], 100).written
+    never = Kept(node)
+    node.write(WEB, "a", 66_667)
+    assert not never.cycle([WEB], 100).written
+
+
 def test_a_restarted_agent_divides_nothing_twice(node: FakeNode) -> None:
     node.start(WEB)
     journal = node.root / "journal"

@@ -21,7 +21,9 @@ bring CPU (KEP-5517), and a cgroup that has more than the base when it is seen f
 - a CPUShare pod's, under a ratio above 1.00: bounded by the divided quota, drift repaired;
 - that of a pod that owns CPUs: unlimited, drift repaired, as long as its CPU set holds it to them;
 - held from before, but no longer to be divided or lifted (ratio 1.00, pod no longer CPUShare, limit gone):
-  kubelet's quota, as the spec has it now, is put back, and the cgroup forgotten;
+  kubelet's quota, as the spec has it now, is put back. The cgroup is forgotten, but a CPUShare pod's running
+  container stays held at that quota: its runtime has the divided one on record (NRI), and writes it again
+  when it updates another resource;
 - held, but what it should have is uncertain (a resize waits, kubelet's state cannot be read): stays as is;
 - everything else is not touched, and mostly not even read.
 
@@ -203,7 +205,10 @@ class QuotaPlan:
         elif held or was_lifted:
             # ratio 1.00, or limit gone: kubelet's quota
             why = f"the ratio is {ratio}" if ratio == ONE else "the limit leaves nothing to divide"
-            self.back.append(undivided(target, period, why))
+            restored = undivided(target, period, why)
+            is_recorded = target.container and restored.base is not None
+            # the runtime may write the quota that it recorded again: a container's is held at kubelet's
+            (self.bound if is_recorded else self.back).append(restored)
 
     def action(self, target: Target, period: Microseconds) -> WriteQuota:
         """Return the bound of a cgroup: that of the last cycle if the target is the same, else a new one."""
