@@ -369,14 +369,26 @@ def test_impossible_limit_skips_its_pod_and_no_other(
 def test_deleted_pod_that_was_read_leaks_no_descriptor(node: FakeNode) -> None:
     sampled = pod("sampled", container("a", "1"))
     node.start(sampled)
+    if node.version is Version.V1:
+        beside = node.root / "sys/fs/cgroup/unified"
+        places = [beside / node.cgroup(sampled, name).lstrip("/") for name in ("", "a")]
+        places[1].mkdir(parents=True)
+        for place in (beside, *places):
+            (place / "cgroup.controllers").write_text("memory\n")
     cgroups = NodeCgroups(node.root, "/", MemoryLog(), now=lambda: 0.0)
     reconciler = QuotaReconciler(cgroups)
     reconciler.cycle([], lambda _pod: Ratio(150), NO_POLICY, lambda _pod: False)
     before = len(list(Path("/proc/self/fd").iterdir()))
+    assert cgroups.unified is not None
     for name in ("", "a"):
         read_bandwidth(cgroups.find().files, node.cgroup(sampled, name))
-    assert len(list(Path("/proc/self/fd").iterdir())) == before + 2
+        if node.version is Version.V1:
+            cgroups.unified.read(node.cgroup(sampled, name), "cgroup.controllers")
+    hierarchies = 2 if node.version is Version.V1 else 1
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 2 * hierarchies
     shutil.rmtree(node.path(sampled).parent)
+    if node.version is Version.V1:
+        shutil.rmtree(places[0])
     for _ in range(2):  # in the first cycle they still count as just used
         reconciler.cycle([], lambda _pod: Ratio(150), NO_POLICY, lambda _pod: False)
     assert len(list(Path("/proc/self/fd").iterdir())) == before

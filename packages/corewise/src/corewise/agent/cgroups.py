@@ -182,13 +182,18 @@ class NodeCgroups:
 
     def close_vanished(self) -> None:
         """Close the files of cgroups that were removed, also of those that are no longer read."""
-        if self._kernel_files is not None:
-            self._kernel_files.close_vanished()
+        for files in self._opened:
+            files.close_vanished()
 
     def close(self) -> None:
         """Close all files; the next use opens them again."""
-        if self._kernel_files is not None:
-            self._kernel_files.close()
+        for files in self._opened:
+            files.close()
+
+    @property
+    def _opened(self) -> set[CgroupFiles]:
+        """All files: where v1 serves the CPU, those of a unified hierarchy beside it are others."""
+        return {files for files in (self._kernel_files, self.unified) if files is not None}
 
 
 def restore(root: Path, state_dir: Path, *, warn: Callable[[str], object] = _log.warning) -> WriteReport:
