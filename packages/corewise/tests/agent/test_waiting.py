@@ -36,7 +36,9 @@ from kubedouble import LocalAPIServer
 WEB, BATCH = "uid-web", "uid-batch"
 
 
-def pod(name: str, request: str = "100m", limit: str = "", *, phase: str = "Running") -> QuotaPod:
+def pod(
+    name: str, request: str = "100m", limit: str = "", *, phase: str = "Running", **spec: Any
+) -> QuotaPod:
     status = {"name": "a", "containerID": f"containerd://{name}", "state": {"running": {}}}
     return msgspec.convert(
         {
@@ -50,7 +52,8 @@ def pod(name: str, request: str = "100m", limit: str = "", *, phase: str = "Runn
                             "limits": {"cpu": limit} if limit else {},
                         },
                     }
-                ]
+                ],
+                **spec,
             },
             "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [status]},
         },
@@ -346,9 +349,10 @@ def test_a_pod_without_limit_has_no_quota(tmp_path: Path) -> None:
     found = cgroups_of(pod("web"), names)
     assert found is not None
     assert (found.pod, found.throttling) == (own, ())
-    limited = cgroups_of(pod("web", limit="1"), names)
-    assert limited is not None
-    assert limited.throttling == (own, f"{own}/web")
+    for by in ({"limit": "1"}, {"resources": {"limits": {"cpu": "1"}}}):
+        limited = cgroups_of(pod("web", **by), names)
+        assert limited is not None
+        assert limited.throttling == (own, f"{own}/web")
     assert cgroups_of(pod("web", phase="Pending"), names) is None
 
 

@@ -57,7 +57,8 @@ def cgroups_of(pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
     except (UnsafeName, ValueError):
         return None
     throttling: list[str] = []
-    if any(CPU in each.resources.limits for each in pod.spec.all_containers):
+    limits = [pod.spec.resources.limits, *(each.resources.limits for each in pod.spec.all_containers)]
+    if any(CPU in each for each in limits):
         throttling += [own, *(cgroup for _, cgroup in container_cgroups(pod, names))]
     if qos is QOSClass.BEST_EFFORT:  # suppression bounds all of them together, or each of them
         throttling = [names.qos(qos), own]
