@@ -443,6 +443,17 @@ def test_pods_cgroup_is_idle_where_suppression_is_on(kept: Kept, labels: Mapping
     assert idle(kept, JOB) == ["1", "0", "0"]
 
 
+@pytest.mark.parametrize("interval", [10, 60])
+def test_idleness_somebody_ended_returns_within_a_minute(kept: Kept, interval: int) -> None:
+    kept.interval = Seconds(interval)
+    kept.start(JOB)
+    kept.tick(interval)
+    kept.node.path("cpu", kept.node.machine.cgroup(JOB), "cpu.idle").write_text("0\n")
+    for _ in range(AGAIN_AFTER // interval):
+        kept.tick(interval)
+    assert idle(kept, JOB) == ["1", "0", "0"]
+
+
 @pytest.mark.parametrize(
     "mark",
     [
@@ -516,7 +527,7 @@ def test_foreign_period_of_a_pod_is_never_overwritten(kept: Kept, mode: Suppress
         kept.tick(online=high)
     cgroup, before = kept.node.machine.cgroup(JOB), kept.milli_of(JOB)
     kept.node.set_bandwidth(300_000, 50_000, cgroup)
-    for _ in range(2 * AGAIN_AFTER):
+    for _ in range(2 * AGAIN_AFTER // 10):
         written = kept.tick(online=low).written
         assert not [each for each in written if each.cgroup == cgroup and each.new.endswith("1000000")]
     assert (kept.milli_of(JOB), kept.bandwidth_of(JOB).period) == (before, 50_000)
@@ -753,7 +764,7 @@ def test_suppressed_pods_stay_so_under_unknown_settings(kept: Kept) -> None:
     assert kept.milli_of(JOB) == 3600
     kept.suppression = None
     kept.restart()
-    for _ in range(2 * AGAIN_AFTER):
+    for _ in range(2 * AGAIN_AFTER // 10):
         kept.tick(online=15_000)
         kept.settle()
     assert (limits(kept, JOB), limits(kept, NATIVE)) == before

@@ -161,7 +161,7 @@ class OfflineController:
         node, cache = self.node, self.cache
         result.events += cache.see(found, pods)
         result.problems |= cache.pods.problems
-        limited = self._limits.reconcile(found, cache.pods.offline, node.ratio, node.isolation)
+        limited = self._limits.reconcile(found, cache.pods.offline, node.ratio, node.isolation, node.interval)
         result.merge(limited)
         self.suppressor.record_repairs(found, limited.written, limited.drifted)
         self.suppressor.adopt(self._limits.limited or ())

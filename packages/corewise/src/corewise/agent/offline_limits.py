@@ -45,7 +45,8 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.offline_report import IsolationReport
 from corewise.vocabulary.reasons import Reason
 
-AGAIN_AFTER = 6
+AGAIN_AFTER = 60
+"""Seconds between two looks at weights, idleness and memory limits of pods that stay the same."""
 log = logging.getLogger(__name__)
 
 _Wanted: TypeAlias = tuple[Ratio, tuple[OfflinePod, ...], Isolation | None]
@@ -183,14 +184,14 @@ class BatchLimits:
 
     ``idle`` counts the pods that are idle, by the claims on their cgroups.
 
-    As long as pods, ratio and isolation are the same, nothing is read again but once in ``AGAIN_AFTER``
-    calls: drift of quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
+    As long as pods, ratio and isolation are the same, nothing is read again before ``AGAIN_AFTER``: drift of
+    quotas is mended by every round of whoever writes quotas, and weights are rarely changed.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, Bandwidth] = {}
         self._applied: _Wanted | None = None
-        self._calls = 0
+        self._since = 0.0
         self.idle = 0
         self._hindered: IsolationReport | None = None
         self._said = ""
@@ -211,18 +212,20 @@ class BatchLimits:
         pods: Iterable[OfflinePod],
         ratio: Ratio,
         isolation: Isolation | None = Isolation.WEIGHTS,
+        interval: float = AGAIN_AFTER,
     ) -> Cycle:
         """Bring every offline pod to its limits and weights.
 
-        With ``isolation`` None, which is unknown, a pod stays idle or not.
+        With ``isolation`` None, which is unknown, a pod stays idle or not. ``interval``: the seconds since
+        the last call, at most.
         """
         result, wanted = Cycle(), (ratio, tuple(pods), isolation)
-        self._calls += 1
+        self._since += interval
         held = found.writer.held
-        if wanted == self._applied and self._calls < AGAIN_AFTER and all(each in held for each in self._seen):
+        if wanted == self._applied and self._since < AGAIN_AFTER and all(each in held for each in self._seen):
             self.limited = tuple(replace(pod, unclaimed=None) for pod in self.limited or ())
             return result
-        self._applied, self._calls, self.limited = None, 0, None
+        self._applied, self._since, self.limited = None, 0.0, None
         cgroups = [each for pod in wanted[1] for each in batch_cgroups(pod)]
         limits = {each.cgroup: each for each in cgroups if each.cpu_limit}
         with result.noting_errors():
