@@ -248,8 +248,9 @@ async def test_dry_run_prints_quota_and_patch_without_writing(world: AgentWorld)
     patch = next(line for line in lines if line["action"] == "PatchNodeStatus")
     assert patch["object"] == NODE
     assert patch["body"]["status"]["allocatable"][BATCH_CPU] == "4800"
-    files = {line["file"] for line in lines if "cgroup" in line}
-    assert files == {"cpu.max", "cpu.weight", "cpu.idle"}
+    actions = {line["file"]: line["action"] for line in lines if "cgroup" in line}
+    settings = dict.fromkeys(("cpu.weight", "cpu.idle"), "WriteSetting")
+    assert actions == {"cpu.max": "WriteQuota", **settings}
     assert {str(each) for each in world.offline.bandwidths([job]).values()} == {"max 100000"}
     assert await world.offered() == (None,) * 4
 

@@ -147,7 +147,9 @@ class PrintingExecutor:
 
     def wrote(self, written: Iterable[Written]) -> None:
         for each in written:
-            action = "WriteCPUSet" if each.file.startswith("cpuset.") else "WriteQuota"
+            is_quota = each.file.startswith(("cpu.max", "cpu.cfs_"))
+            of_setting = "WriteCPUSet" if each.file.startswith("cpuset.") else "WriteSetting"
+            action = "WriteQuota" if is_quota else of_setting
             line = {"action": action, "cgroup": each.cgroup, "file": each.file}
             self._print({**line, "old": each.old, "new": each.new})
 
