@@ -92,6 +92,17 @@ def test_cgroup_unreadable_for_a_moment_stays_bounded(kept: Kept) -> None:
     assert kept.milli_of(JOB) == 3600
 
 
+def test_quota_moves_one_step_once_it_can_be_written(kept: Kept) -> None:
+    path = kept.node.machine.path(JOB)
+    text = path.read_text()
+    path.write_text("nonsense\n")
+    for _ in range(3):
+        kept.tick(online=HIGH)
+    path.write_text(text)
+    kept.tick(online=HIGH)
+    assert kept.milli_of(JOB) == 3000
+
+
 @pytest.mark.parametrize("labels", [{}, {OVERSUBSCRIPTION: "true"}], ids=["not offering", "offering"])
 def test_pods_are_suppressed_without_oversubscription_settings(kept: Kept, labels: Mapping[str, str]) -> None:
     kept.labels, kept.interval = labels, None

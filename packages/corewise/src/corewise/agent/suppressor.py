@@ -100,6 +100,7 @@ class Suppressor:
         self._pods: tuple[PodQuota, ...] | None = None
         self._bounds: dict[str, WriteQuota] = {}
         self._adopted: dict[str, Microseconds] = {}
+        self._unwritten: dict[str, PodQuota] = {}
         self.task = Task.NONE
         self.suppressed_pods = 0
         self.report: SuppressionReport | None = None
@@ -183,6 +184,7 @@ class Suppressor:
     def _forget_pods(self) -> None:
         self.task, self.suppressed_pods, self._pods = Task.NONE, 0, None
         self._adopted.clear()
+        self._unwritten.clear()
 
     def _bound(self, of: LimitedCgroup, quota: int, reason: Reason, why: str) -> WriteQuota:
         """Return a bound: the same as long as it stays, so that the journal has nothing to add."""
@@ -311,6 +313,11 @@ class Suppressor:
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values(), kept=held)
         result.add(report)
         self._adopted.clear()
+        self._unwritten = {
+            name: quotas[name]
+            for name, pod in pods.items()
+            if any(each.cgroup in report.failed for each in pod.cgroups)
+        }
         self._pods, self.suppressed_pods = tuple(quotas.values()), suppressed
         self.repaired += len(bounded.intersection(report.drifted))
         for change in plan.changes:
@@ -325,7 +332,13 @@ class Suppressor:
         )
 
     def _pod_quota(self, found: CgroupSetup, pod: LimitedPod) -> PodQuota:
-        """Return the quota of a pod: the bound that suppression set, else its limit."""
+        """Return the quota of a pod: the bound that suppression set, else its limit.
+
+        A bound that could not be written is not the pod's quota: what the pod had before it is.
+        """
+        unwritten = self._unwritten.get(pod.name)
+        if unwritten is not None and (unwritten.limit, unwritten.period) == (pod.limit, pod.period):
+            return unwritten
         limit, shares = pod.limit, []
         for each in pod.cgroups:
             claim = found.writer.held.get(each.cgroup)
