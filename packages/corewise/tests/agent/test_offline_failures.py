@@ -92,7 +92,7 @@ def test_cgroup_unreadable_for_a_moment_stays_bounded(kept: Kept) -> None:
     assert kept.milli_of(JOB) == 3600
 
 
-def test_quota_moves_one_step_once_it_can_be_written(kept: Kept) -> None:
+def test_quota_moves_one_step_after_refused_writes(kept: Kept) -> None:
     path = kept.node.machine.path(JOB)
     text = path.read_text()
     path.write_text("nonsense\n")
