@@ -44,8 +44,8 @@ from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU,
 _GIB = 1 << 30
 _RAM_MB = 2048
 OLD = "old"
-HOSTS, FLAVOR_FILE = "hosts", "flavor.json"
-"""Below the folder of a cloud: a directory for each host, and a flavor to try."""
+HOSTS, MACHINES, FLAVOR_FILE = "hosts", "machines", "flavor.json"
+"""Below the folder of a cloud: a directory for each host, the machines' files, and a flavor to try."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Cloud:
 
     def __init__(self, folder: Path, client: PlacementClient) -> None:
         self.folder = folder / HOSTS
-        self._machines = MachineFiles(folder / "machines")
+        self._machines = MachineFiles(folder / MACHINES)
         self._client = client
 
     @property

@@ -9,6 +9,7 @@ import pytest
 
 from corewise.cli import main
 from corewise_lab.cli import openstack, up
+from corewise_lab.cli.folders import locked
 from corewise_lab.cli.report import Teller
 from corewise_lab.run import RunOptions
 
@@ -40,6 +41,8 @@ def teller(monkeypatch: pytest.MonkeyPatch) -> list[Teller]:
         ("--state", "file/state", "file/state cannot be made: Not a directory"),
         ("--state", "/proc", "/proc cannot be written: No such file"),
         ("--state", "x" * 300, "File name too long"),
+        ("--state", "own", "own/machines is not from an earlier run"),
+        ("--state", "used", "another corewise up uses used"),
     ],
 )
 def test_unwritable_path_ends_up_before_its_cluster_starts(
@@ -49,7 +52,9 @@ def test_unwritable_path_ends_up_before_its_cluster_starts(
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     os.mkfifo("pipe")
-    with pytest.raises(SystemExit) as end:
+    Path("own/machines").mkdir(parents=True)
+    Path("used").mkdir()
+    with locked(Path("used")), pytest.raises(SystemExit) as end:
         main(["up", option, path])
     assert (end.value.code, teller) == (5, [])
     assert message in capsys.readouterr().err
@@ -81,6 +86,17 @@ def test_cloud_folder_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     with openstack._folder(Path("state")) as folder:
         assert folder == tmp_path / "state"
+
+
+def test_missing_temporary_directory_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], teller: list[Teller]
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/proc")  # in which nobody can make a directory
+    monkeypatch.setattr("tempfile.tempdir", "/proc")
+    with pytest.raises(SystemExit) as end:
+        main(["up"])
+    assert (end.value.code, teller) == (5, [])
+    assert "cannot make a temporary directory: No such file or directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("scenario", ["openstack", "outage"])

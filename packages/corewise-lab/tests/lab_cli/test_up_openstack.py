@@ -100,9 +100,10 @@ def test_up_continues_a_kept_cloud_as_it_is(folder: Path) -> None:
     assert schedule(folder).returncode == 0
 
 
-def test_up_refuses_hosts_that_it_did_not_complete(tmp_path: Path) -> None:
-    (tmp_path / "cloud/hosts/own").mkdir(parents=True)
+@pytest.mark.parametrize("own", ["hosts", "machines"])
+def test_up_refuses_files_that_it_did_not_complete(own: str, tmp_path: Path) -> None:
+    (tmp_path / "cloud" / own / "own").mkdir(parents=True)
     refused = corewise(tmp_path, *UP)
     assert refused.returncode == ExitCode.BAD_INPUT
-    assert "cloud/hosts is not a cloud that an earlier run completed" in refused.stderr
-    assert [each.name for each in (tmp_path / "cloud").iterdir()] == ["hosts"]
+    assert f"cloud/{own} is not of a cloud that an earlier run completed" in refused.stderr
+    assert {each.name for each in (tmp_path / "cloud").rglob("*")} == {own, "own", "lock"}

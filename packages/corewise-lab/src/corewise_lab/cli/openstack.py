@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from corewise.cli.files import make_folder
 from corewise.cli.output import Form, say
 from corewise.service.program import on_stop_signals
 from corewise.views.tables import Column
+from corewise_lab.cli.folders import clear, locked, temporary_folder
 from corewise_openstack.cli.guests import pins_record, pins_text
 from corewise_openstack.cli.inventory import ratio_text
 from corewise_openstack.cli.reshape import held_table
@@ -65,6 +65,7 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
         from corewise_lab.openstack import (  # noqa: PLC0415 - slow to import
             FLAVOR_FILE,
             HOSTS,
+            MACHINES,
             is_complete,
             kept,
             run,
@@ -72,9 +73,10 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
         from corewise_openstack.openstack.embedded import in_process_client, served, start  # noqa: PLC0415
 
         goes_on = is_complete(folder)
-        if not goes_on and (folder / HOSTS).exists():
-            hint = "name another directory, or remove this one"
-            raise Failure(f"{folder / HOSTS} is not a cloud that an earlier run completed", hint=hint)
+        for found in (folder / HOSTS, folder / MACHINES):
+            if not goes_on and found.exists():
+                hint = "name another directory, or remove this one"
+                raise Failure(f"{found} is not of a cloud that an earlier run completed", hint=hint)
         placement = start(None if state is None else folder / "placement.sqlite")
         report = (kept if goes_on else run)(folder, in_process_client(placement))
         if goes_on:
@@ -98,11 +100,15 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
 @contextlib.contextmanager
 def _folder(state: Path | None) -> Iterator[Path]:
     if state is None:
-        with tempfile.TemporaryDirectory(prefix="corewise-") as path:
-            yield Path(path)
+        path = temporary_folder()
+        try:
+            yield path
+        finally:
+            clear(path)
         return
     make_folder(state)
-    yield state.absolute()
+    with locked(state):
+        yield state.absolute()
 
 
 async def _wait(duration: float | None) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,14 +16,15 @@ from click.shell_completion import CompletionItem
 from corewise.cli.completers import file_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.extensions import not_installed
-from corewise.cli.files import FILE, FOLDER, make_folder
+from corewise.cli.files import FILE, FOLDER
 from corewise.cli.options import duration, examples
 from corewise.cli.output import Form, option, say
 from corewise.kube.errors import KubeError
 from corewise.service.program import on_stop_signals
+from corewise_lab.cli.folders import run_folder
 from corewise_lab.cli.report import Teller, print_report, refuse_unsound
 from corewise_lab.cli.story import worths
-from corewise_lab.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
+from corewise_lab.control_plane import NO_POLICIES, ClusterError, has_policies
 from corewise_lab.dump import load_dump
 from corewise_lab.openb import load_openb
 from corewise_lab.plan import Plan, check_config
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from corewise.views.cluster_report import ClusterReport
 
 _INTERRUPTED = 130
-_MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
-_PLENTY = 2 << 30
 OPENSTACK, OUTAGE = "openstack", "outage"
 """Scenarios with a run and a report of their own: a cloud of OpenStack hosts; corewise killed under load."""
 
@@ -130,7 +126,7 @@ def command(
             raise click.UsageError(f"--scenario {OUTAGE} goes with --nodes, --for and -o only")
         from corewise_lab.cli.outage import run_scenario as run_outage  # noqa: PLC0415 - few want it
 
-        with _folder(None) as folder:
+        with run_folder(None) as folder:
             run_outage(folder, nodes, duration, form)
         return
     for file in filter(None, (kubeconfig_out, page)):
@@ -141,7 +137,7 @@ def command(
         say(f"{NO_POLICIES}: the manager's webhook amplifies, as on Kubernetes before 1.36")
     for line in plan.advice:
         say(line)
-    with _folder(state) as folder:
+    with run_folder(state) as folder:
         kubeconfig = kubeconfig_out or folder.path / "kubeconfig"
         teller = Teller(form, kubeconfig, open_ended=duration is None)
         options = RunOptions(
@@ -173,43 +169,6 @@ def make_plan(nodes: int | None, scenario: str, dump: Path | None, openb: tuple[
     if openb:
         return load_openb(*openb, config=chosen.config)
     return chosen.plan(nodes)
-
-
-@contextmanager
-def _folder(state: Path | None) -> Iterator[Folder]:
-    if state is None:
-        path = Path(tempfile.mkdtemp(prefix="corewise-", dir=_scratch()))
-        failed = False
-        try:
-            yield Folder(path)
-        except Failure as failure:
-            failed = failure.exit_code == ExitCode.CONNECTION  # its message may name a log
-            raise
-        finally:
-            _clear(path, keep_logs=failed)
-        return
-    make_folder(state)
-    yield Folder(state, state=state / "objects")
-
-
-def _clear(folder: Path, *, keep_logs: bool) -> None:
-    """Remove a run's folder, or everything in it except the programs' logs."""
-    for each in list(folder.iterdir()):
-        if each.is_dir():
-            shutil.rmtree(each)
-        elif not keep_logs or each.suffix != ".log":
-            each.unlink()
-    if not keep_logs:
-        folder.rmdir()
-
-
-def _scratch() -> str | None:
-    """Return a folder in memory for a run's many small files, or None for the default folder."""
-    try:
-        roomy = shutil.disk_usage(_MEMORY).free > _PLENTY and os.access(_MEMORY, os.W_OK | os.X_OK)
-    except OSError:
-        return None
-    return _MEMORY if roomy and not os.environ.get("TMPDIR") else None
 
 
 def _check_writable(file: Path) -> None:
