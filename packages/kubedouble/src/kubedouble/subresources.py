@@ -49,12 +49,29 @@ async def evict(cluster: Cluster, call: Call) -> Reply:
     pod = cluster.existing(call)
     eviction, warnings = await cluster.mutate(call, "CREATE", eviction, None)
     warnings += await cluster.validate(call, "CREATE", eviction, None)
-    options = deletion.options_of(eviction.get("deleteOptions") or {}, call)
+    given = eviction.get("deleteOptions") or {}
+    call = _dry_run_of(call, given)
+    options = deletion.options_of(given, call)
     current = cluster.existing(call)
     if pod.object["metadata"]["uid"] == current.object["metadata"]["uid"]:
         disruption.check(cluster, current, dry_run=call.dry_run)
         deletion.delete_stored(cluster, call.resource, current, options, dry_run=call.dry_run)
     return Reply(forms.encode(_CREATED), 201, warnings)
+
+
+def _dry_run_of(call: Call, given: Object) -> Call:
+    """Return the call as a dry run if the options of the delete ask for one (``propagateDryRun``).
+
+    Raises:
+        StatusError: 500, if the request asks for another one; 422 for a value that makes no sense.
+    """
+    wanted, asked = ",".join(given.get("dryRun") or ()), call.query.get("dryRun", "")
+    if wanted and asked and wanted != asked:
+        message = f"Non-matching dry-run options in request and content: [{asked}] and [{wanted}]"
+        raise StatusError(500, "", message)
+    call = replace(call, query={**call.query, "dryRun": wanted or asked})
+    call.check_options()
+    return call
 
 
 async def refuse(cluster: Cluster, call: Call) -> Reply:

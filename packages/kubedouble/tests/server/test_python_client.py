@@ -201,6 +201,30 @@ def test_pods_are_bound(core: Any, node: str, name: str) -> None:
     core.delete_namespaced_pod(name, "default", grace_period_seconds=0)
 
 
+@pytest.mark.parametrize(
+    ("query", "options", "code"),
+    [
+        pytest.param({"dry_run": "All"}, {}, 201, id="in the query"),
+        pytest.param({}, {"dryRun": ["All"]}, 201, id="in the delete options"),
+        pytest.param({"dry_run": "All"}, {"dryRun": ["All"]}, 201, id="in both"),
+        pytest.param({}, {"dryRun": ["Some"]}, 422, id="no such value"),
+        pytest.param({"dry_run": "All"}, {"dryRun": ["Some"]}, 500, id="two values"),
+    ],
+)
+def test_dry_run_evicts_nothing(core: Any, query: Any, options: Any, code: int) -> None:
+    spec = {"containers": [{"name": "main", "image": "one"}]}
+    pod = core.create_namespaced_pod("default", {"metadata": {"generateName": "kept-"}, "spec": spec})
+    name = pod.metadata.name
+    body = {"metadata": {"name": name}, "deleteOptions": options}
+    answered = 201
+    try:
+        core.create_namespaced_pod_eviction(name, "default", body, **query)
+    except ApiException as refused:
+        answered = refused.status
+    assert answered == code
+    assert core.read_namespaced_pod(name, "default").metadata.deletion_timestamp is None
+
+
 def test_custom_objects_are_generic(connection: Any, name: str) -> None:
     definitions = client.ApiextensionsV1Api(connection)
     schema = {
