@@ -78,7 +78,11 @@ class Pods:
 
 
 def replicas(current: int, pods: Pods) -> int:
-    """Return the number of pods that the values ask for."""
+    """Return the number of pods that the values ask for.
+
+    Raises:
+        ValueError: if no pod has a value, or the targets of those that have one are 0.
+    """
     known = {name: value for name, value in pods.values.items() if name in pods.running}
     if not known:
         raise ValueError("no pod that runs has a value")
@@ -98,6 +102,8 @@ def replicas(current: int, pods: Pods) -> int:
 
 def _ratio(values: Iterable[tuple[Fraction, Fraction]]) -> Fraction:
     used, targets = map(_sum, zip(*values, strict=True))
+    if not targets:
+        raise ValueError("the target of the pods that run is 0")
     return used / targets
 
 
@@ -155,6 +161,9 @@ class Autoscaler:
     ) -> tuple[int, list[Object]]:
         """Return the desired number of the target's pods, and the metrics."""
         spec, current = stored.object["spec"], target.object["spec"]["replicas"]
+        if current == 0:
+            self._state(conditions, "ScalingActive", "ScalingDisabled", "the target has been scaled to 0")
+            return 0, []
         proposals, reports, failures = [], [], []
         for metric in spec.get("metrics") or _DEFAULT_METRICS:
             try:
@@ -175,9 +184,6 @@ class Autoscaler:
             self._state(conditions, "ScalingActive", failures[0].reason, str(failures[0]))
         else:
             self._state(conditions, "ScalingActive", "ValidMetricFound", ignored, holds=True)
-        if current == 0:
-            self._state(conditions, "ScalingActive", "ScalingDisabled", "the target has been scaled to 0")
-            return 0, reports
         wanted = min(self._stable(stored, current, wanted), max(2 * current, current + 4))
         return max(spec.get("minReplicas", 1), min(spec["maxReplicas"], wanted)), reports
 
@@ -198,7 +204,11 @@ class Autoscaler:
             NoMetricError: if it cannot be computed.
         """
         kind = metric["type"]
-        source = metric.get(kind.lower()) or {}
+        if kind not in {"External", "Resource", "Pods"}:
+            raise NoMetricError("InvalidMetricSourceType", f"metrics of type {kind} are not supported here")
+        source = metric.get(kind.lower())
+        if source is None:
+            raise NoMetricError("InvalidMetricSourceType", f"the metric has no field {kind.lower()}")
         goal = source.get("target") or {}
         current = target.object["spec"]["replicas"]
         selector = label_selector(target.object["spec"].get("selector"))
@@ -213,11 +223,9 @@ class Autoscaler:
             return self._external(source["metric"], goal, target, pods)
         if kind == "Resource":
             found, name = self._resource(source["name"], goal, target.key[0], pods), {"name": source["name"]}
-        elif kind == "Pods":
+        else:
             name = {"metric": source["metric"]}
             found = self._of_pods(source["metric"]["name"], goal, target.key[0])
-        else:
-            raise NoMetricError("InvalidMetricSourceType", f"metrics of type {kind} are not supported here")
         states = {pod["metadata"]["name"]: _is_unready(pod, kind) for pod in pods}
         unready = frozenset(name for name, waits in states.items() if waits)
         known = Pods(frozenset(states) - unready, unready, found)
@@ -242,24 +250,25 @@ class Autoscaler:
             spec = pod["spec"]
             sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy")]
             containers = [*spec["containers"], *sidecars]
-            if any(each["name"] not in used for each in containers):
+            if any(name not in used.get(each["name"], ()) for each in containers):
                 continue
-            value = _sum(_amount(used[each["name"]][name]) for each in containers)
+            value = _sum(_amount(used[each["name"]][name], "Resource") for each in containers)
             if "averageUtilization" in goal:
                 requests = [(each.get("resources") or {}).get("requests") or {} for each in containers]
                 if any(name not in each for each in requests):
                     said = f"a container of pod {pod['metadata']['name']} has no request for {name}"
                     raise NoMetricError("FailedGetResourceMetric", said)
-                full = _sum(_amount(each[name]) for each in requests) * goal["averageUtilization"] / 100
+                requested = _sum(_amount(each[name], "Resource") for each in requests)
+                full = requested * goal["averageUtilization"] / 100
             else:
-                full = _amount(goal["averageValue"])
+                full = _target(goal, "averageValue", "Resource")
             found[pod["metadata"]["name"]] = (value, full)
         return found
 
     def _of_pods(self, name: str, goal: Object, namespace: str) -> dict[str, tuple[Fraction, Fraction]]:
-        full = _amount(goal["averageValue"])
+        full = _target(goal, "averageValue", "Pods")
         return {
-            each.object["describedObject"]["name"]: (_amount(each.object["value"]), full)
+            each.object["describedObject"]["name"]: (_amount(each.object["value"], "Pods"), full)
             for each in self._cluster.store.table(_VALUES).scan(namespace)
             if each.object["metric"]["name"] == name and each.object["describedObject"]["kind"] == "Pod"
         }
@@ -269,7 +278,7 @@ class Autoscaler:
     ) -> tuple[int, Object]:
         name, selector = metric["name"], label_selector(metric.get("selector"))
         found = [
-            _amount(each.object["value"])
+            _amount(each.object["value"], "External")
             for each in self._cluster.store.table(_EXTERNAL_VALUES).scan(target.key[0])
             if each.object["metricName"] == name
             and satisfies(each.object.get("metricLabels") or {}, selector)
@@ -278,7 +287,8 @@ class Autoscaler:
             raise NoMetricError("FailedGetExternalMetric", f"the external metric {name} has no value")
         current, value = target.object["spec"]["replicas"], _sum(found)
         per_pod = "averageValue" in goal
-        ratio = value / _amount(goal["averageValue" if per_pod else "value"]) / (current if per_pod else 1)
+        full = _target(goal, "averageValue" if per_pod else "value", "External")
+        ratio = value / full / (current if per_pod else 1)
         ready = sum(not _is_unready(pod, "Resource") for pod in pods)
         wanted = current if _is_near(ratio) else math.ceil(ratio * (current if per_pod else ready))
         shown = {"averageValue": _text(value / current)} if per_pod else {"value": _text(value)}
@@ -306,8 +316,28 @@ def _is_unready(pod: Object, metric: str) -> bool:
     return pod["status"].get("phase") == "Pending" or (metric == "Resource" and not ready)
 
 
-def _amount(text: str) -> Fraction:
-    return Fraction(parse_quantity(text)[0], NANO)
+def _target(goal: Object, field: str, kind: str) -> Fraction:
+    """Return an amount of a metric's target.
+
+    Raises:
+        NoMetricError: if it is absent or 0.
+    """
+    full = _amount(goal.get(field, 0), kind)
+    if not full:
+        raise NoMetricError(f"FailedGet{kind}Metric", f"the target's {field} is missing or 0")
+    return full
+
+
+def _amount(value: object, kind: str) -> Fraction:
+    """Return an amount that a metric of a kind needs.
+
+    Raises:
+        NoMetricError: if it is not a quantity: whoever writes metrics may write anything.
+    """
+    try:
+        return Fraction(parse_quantity(str(value))[0], NANO)
+    except ValueError as error:
+        raise NoMetricError(f"FailedGet{kind}Metric", f"{value!r} is not a quantity") from error
 
 
 def _text(amount: Fraction) -> str:

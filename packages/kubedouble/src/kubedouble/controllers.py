@@ -69,7 +69,6 @@ class Controllers:
     async def run(self) -> None:
         while True:
             await self._wake.wait()
-            self._wake.clear()
             while self._marked:
                 place = next(iter(self._marked))
                 del self._marked[place]
@@ -80,6 +79,7 @@ class Controllers:
                     await self._syncs[place[0]](place, stored)
                 except StatusError:
                     self._mark_in(_AGAIN_SECONDS, place)
+            self._wake.clear()
 
     def _note(self, storage: str, change: Change) -> None:
         """Mark the workload that changed, and the workloads that own or owned the changed object."""

@@ -116,7 +116,7 @@ class Housekeeper:
 
     def _delete_if_orphaned(self, place: Place) -> None:
         found = self._find(place)
-        if found is None:
+        if found is None or found[1].object["metadata"].get("deletionTimestamp"):
             return
         resource, stored = found
         references = stored.object["metadata"].get("ownerReferences") or ()

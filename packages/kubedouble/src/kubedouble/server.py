@@ -18,7 +18,7 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -45,6 +45,7 @@ NEW_IN_1_36 = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 """Resources that Kubernetes serves by default from 1.36 on."""
 _SHUTDOWN_SECONDS = 1.0
 _ACCEPT_PAUSE = 1.0
+_RESTART_SECONDS = 1.0
 _BACKLOG = 128
 
 log = logging.getLogger(__name__)
@@ -170,10 +171,8 @@ def _cluster(
 @contextlib.asynccontextmanager
 async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
     controllers = Controllers(cluster)
-    loops = (Housekeeper(cluster).run(), controllers.run(), Autoscaler(cluster, controllers.change).run())
-    tasks = [asyncio.create_task(loop, name="apiserver-housekeeping") for loop in loops]
-    for task in tasks:
-        task.add_done_callback(_report_failure)
+    loops = (Housekeeper(cluster).run, controllers.run, Autoscaler(cluster, controllers.change).run)
+    tasks = [asyncio.create_task(_supervise(loop), name="apiserver-housekeeping") for loop in loops]
     try:
         yield
     finally:
@@ -182,10 +181,17 @@ async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
         await asyncio.wait(tasks)
 
 
-def _report_failure(task: asyncio.Task[None]) -> None:
-    """Log the error that ended a loop: without it deletions stay unfinished, or workloads get no pods."""
-    if not task.cancelled() and (error := task.exception()):
-        log.error("the API server: %s has ended", task.get_coro(), exc_info=error)
+async def _supervise(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a loop until canceled; one that fails is logged and starts again after a pause.
+
+    Without it deletions would stay unfinished, or workloads get no pods.
+    """
+    while True:
+        try:
+            await loop()
+        except Exception:
+            log.exception("the API server: %s failed and starts again in %g s", loop, _RESTART_SECONDS)
+        await asyncio.sleep(_RESTART_SECONDS)
 
 
 @contextlib.asynccontextmanager

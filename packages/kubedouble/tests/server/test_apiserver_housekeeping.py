@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +14,9 @@ from kubedouble.cluster import Cluster
 from kubedouble.deletion import FOREGROUND, ORPHAN, Options, delete_stored
 from kubedouble.housekeeping import Housekeeper
 from kubedouble.resources import Registry
+from kubedouble.server import _supervise
 from kubedouble.store import Store
+from virtual_loop import run_virtual
 
 
 class World:
@@ -143,6 +147,18 @@ async def test_namespaced_owner_deletes_nothing_cluster_scoped(world: World) -> 
     assert world.cluster.store.get("nodes", "", "n")
 
 
+async def test_orphaned_namespace_is_deleted_once(world: World) -> None:
+    world.put("held", metadata={"finalizers": ["example.com/hold"]})
+    namespace = world.cluster.store.get("namespaces", "", "default")
+    assert namespace
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "uid-gone"}
+    metadata = {**namespace.object["metadata"], "ownerReferences": [owner]}
+    world.cluster.store.put("namespaces", ("", "default"), {**namespace.object, "metadata": metadata})
+    world.delete("default", storage="namespaces", namespace="")
+    world.housekeeper.work()
+    assert world.names() == ["held"]
+
+
 async def test_with_orphan_the_dependents_stay_and_forget(world: World) -> None:
     world.put("owner")
     world.put("child", "owner")
@@ -189,3 +205,19 @@ async def test_events_expire_an_hour_after_their_last_write(world: World) -> Non
     world.now += timedelta(minutes=30)
     world.housekeeper.work()
     assert world.names("events") == ["renewed"]
+
+
+def test_failed_loop_starts_again(caplog: pytest.LogCaptureFixture) -> None:
+    starts: list[float] = []
+
+    async def loop() -> None:
+        starts.append(asyncio.get_running_loop().time())
+        raise KeyError
+
+    async def main() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(_supervise(loop), 3.5)
+
+    run_virtual(main())
+    assert starts == [0, 1, 2, 3]
+    assert caplog.text.count("failed and starts again in 1 s") == 4

@@ -400,9 +400,19 @@ def test_replicas_follow_the_documented_algorithm(given: Pods, wanted: int) -> N
     assert replicas(len(given.running | given.unready), given) == wanted
 
 
-def test_without_any_value_nothing_can_be_said() -> None:
-    with pytest.raises(ValueError, match="no pod that runs has a value"):
-        replicas(1, pods({}, missing="a", unready="b"))
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (pods({}, missing="a", unready="b"), "no pod that runs has a value"),
+        (
+            Pods(frozenset("a"), frozenset(), {"a": (TARGET, Fraction(0))}),
+            "the target of the pods that run is 0",
+        ),
+    ],
+)
+def test_without_values_and_targets_nothing_can_be_said(given: Pods, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        replicas(1, given)
 
 
 def resource(percent: int) -> dict[str, Any]:
@@ -414,7 +424,7 @@ PODS = {
     "type": "Pods",
     "pods": {"metric": {"name": "real"}, "target": {"type": "AverageValue", "averageValue": "700m"}},
 }
-EXTERNAL = {
+EXTERNAL: dict[str, Any] = {
     "type": "External",
     "external": {
         "metric": {"name": "keda", "selector": {"matchLabels": {"of": "web"}}},
@@ -555,6 +565,54 @@ async def test_unknown_metric_changes_nothing_and_is_reported(world: World) -> N
     scene.measure(cpu="100m", real="100m")
     await asyncio.sleep(30)
     assert scene.size == 1
+    scene.running.cancel()
+
+
+def external(**goal: str) -> dict[str, Any]:
+    target = {"type": "Value", **goal}
+    return {"type": "External", "external": {"metric": EXTERNAL["external"]["metric"], "target": target}}
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "reason", "why"),
+    [
+        ({"type": "Object"}, "1", "InvalidMetricSourceType", "metrics of type Object are not supported here"),
+        ({"type": "Pods"}, "1", "InvalidMetricSourceType", "the metric has no field pods"),
+        (
+            {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Value", "value": "1"}}},
+            "1", "FailedGetResourceMetric", "the target's averageValue is missing or 0",
+        ),
+        (resource(0), "1", "FailedGetResourceMetric", "the target of the pods that run is 0"),
+        (external(), "1", "FailedGetExternalMetric", "the target's value is missing or 0"),
+        (external(value="0"), "1", "FailedGetExternalMetric", "the target's value is missing or 0"),
+        (external(value="1"), "much", "FailedGetExternalMetric", "'much' is not a quantity"),
+    ],
+)  # fmt: skip
+def test_metric_that_cannot_be_computed_is_reported(
+    metric: Mapping[str, Any], value: str, reason: str, why: str
+) -> None:
+    async def test(world: World) -> None:
+        scene = Scene(world)
+        await scene.start(metric)
+        scene.measure(cpu="1", external=value)
+        await asyncio.sleep(30)
+        active = condition(scene.autoscaler, "ScalingActive")
+        assert (active["reason"], active["message"]) == (reason, why)
+        assert not scene.running.done()
+        scene.running.cancel()
+
+    in_virtual_time(test)()
+
+
+@in_virtual_time
+async def test_workload_scaled_to_none_is_left_alone(world: World) -> None:
+    scene = Scene(world)
+    await scene.start({**external(averageValue="1")})
+    scene.measure(external="5")
+    await world.change(DEPLOYMENTS, "web", replicas=0)
+    await asyncio.sleep(30)
+    assert scene.size == 0
+    assert condition(scene.autoscaler, "ScalingActive")["reason"] == "ScalingDisabled"
     scene.running.cancel()
 
 
