@@ -380,9 +380,10 @@ def copy_private(source: Path, target: Path) -> None:
         ClusterError: if the copy cannot be written.
     """
     try:
+        content = source.read_bytes()  # before the target is removed, which may be the same file
         target.unlink(missing_ok=True)
         with open(target, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as copy:
-            copy.write(source.read_bytes())
+            copy.write(content)
     except OSError as error:
         raise ClusterError(f"cannot write {target}: {error.strerror or error}") from error
 

@@ -425,6 +425,8 @@ def test_kubeconfig_is_never_written_into_a_foreign_file(
     target.write_text("of a former run")
     copy_private(source, target)
     assert (target.read_text(), target.stat().st_mode & 0o777) == ("a key", 0o600)
+    copy_private(target, target)
+    assert target.read_text() == "a key"
 
     theirs.touch()
     unlink = Path.unlink
