@@ -57,10 +57,11 @@ class Child:
 
     @classmethod
     async def start(cls, name: str, module: str, arguments: Sequence[str], log: Path) -> Self:
-        """Start ``python -m module arguments``."""
+        """Start ``python -P -m module arguments``: nothing is imported from the current directory."""
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",
                 "-m",
                 module,
                 *arguments,

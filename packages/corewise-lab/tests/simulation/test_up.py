@@ -28,7 +28,7 @@ from corewise.kube.resources import NODES, PODS
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import CPU_BASIC_INFO, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import read_owned_cpus
-from corewise_lab.control_plane import ClusterError, copy_private
+from corewise_lab.control_plane import ClusterError, Folder, api_server, copy_private
 from corewise_lab.openb import read_machines
 from corewise_lab.pods import manifest
 
@@ -439,6 +439,15 @@ def test_kubeconfig_is_never_written_into_a_foreign_file(
     with pytest.raises(ClusterError, match=r"cannot write .*target: File exists"):
         copy_private(source, target)
     assert theirs.read_text() == ""
+
+
+async def test_children_import_nothing_from_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    async with api_server(Folder(tmp_path)) as child:
+        assert child.alive
 
 
 def test_page_of_a_run_has_measured_worths(tmp_path: Path) -> None:

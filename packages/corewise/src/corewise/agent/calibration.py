@@ -308,7 +308,7 @@ def idle_worker(
 
 
 def _worker(cpu: int, *options: str) -> list[str]:
-    return [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu), *options]
+    return [sys.executable, "-P", "-m", "corewise.agent.calibration_worker", str(cpu), *options]
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[str]:
