@@ -40,7 +40,7 @@ from kubedouble.routes import Router, request_of
 from kubedouble.state import StateDirectory, StateError
 from kubedouble.store import HISTORY, Store
 
-ADMINISTRATORS = ("system:masters",)
+ADMINISTRATOR, ADMINISTRATORS = "admin", ("system:masters",)
 NEW_IN_1_36 = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 """Resources that Kubernetes serves by default from 1.36 on."""
 _SHUTDOWN_SECONDS = 1.0
@@ -78,11 +78,14 @@ class LocalAPIServer:
         """The certificate of the server's authority, which clients trust."""
         return self.authority.certificate_pem
 
-    def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ADMINISTRATORS) -> dict[str, Any]:
+    def kubeconfig(self, user: str = ADMINISTRATOR, groups: Sequence[str] | None = None) -> dict[str, Any]:
         """Return a kubeconfig with a new client certificate for a user, valid for a year.
 
-        The default is an administrator; other users may do what RBAC grants to the name and the groups.
+        The default is an administrator; other users may do what RBAC grants to the name and the groups,
+        which are none by default.
         """
+        if groups is None:
+            groups = ADMINISTRATORS if user == ADMINISTRATOR else ()
         pair = self.authority.issue_client(user, groups, now=self.cluster.clock())
         cluster = {"server": self.url, "certificate-authority-data": _base64(self.ca_pem)}
         credentials = {
@@ -99,7 +102,7 @@ class LocalAPIServer:
         }
 
     def write_kubeconfig(
-        self, path: str | Path, user: str = "admin", groups: Sequence[str] = ADMINISTRATORS
+        self, path: str | Path, user: str = ADMINISTRATOR, groups: Sequence[str] | None = None
     ) -> None:
         """Write a kubeconfig that only its owner can read, whole or not at all.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from kubedouble.server import ADMINISTRATORS, LocalAPIServer, serve
+from kubedouble.server import ADMINISTRATOR, LocalAPIServer, serve
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -38,8 +38,10 @@ class RunningServer:
     _server: LocalAPIServer
     _clients: ExitStack
 
-    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+    def kubeconfig_for(self, user: str, groups: Sequence[str] | None = None) -> Path:
         """Write a kubeconfig for a user, who may do what RBAC grants to the name and the groups.
+
+        ``groups`` is none by default, and the administrators' for the user admin.
 
         Returns:
             A new file, deleted when the server ends.
@@ -48,8 +50,10 @@ class RunningServer:
         self._server.write_kubeconfig(path, user, groups)
         return path
 
-    def client(self, user: str = "admin", groups: Sequence[str] = ADMINISTRATORS) -> ApiClient:
+    def client(self, user: str = ADMINISTRATOR, groups: Sequence[str] | None = None) -> ApiClient:
         """Return a client of the package ``kubernetes`` for a user, closed when the server ends.
+
+        ``groups`` is none by default, and the administrators' for the user admin.
 
         Raises:
             ImportError: if the package ``kubernetes`` is not installed.
