@@ -58,8 +58,12 @@ class RunningServer:
         Raises:
             ImportError: if the package ``kubernetes`` is not installed.
         """
-        config: Any = import_module("kubernetes.config")  # optional, and only partly typed
-        client: ApiClient = config.new_client_from_config(str(self.kubeconfig_for(user, groups)))
+        kubernetes: Any = import_module("kubernetes")  # optional, and only partly typed
+        settings = kubernetes.client.Configuration()
+        kubeconfig = str(self.kubeconfig_for(user, groups))
+        kubernetes.config.load_kube_config(kubeconfig, client_configuration=settings)
+        settings.proxy = None  # HTTPS_PROXY may be set; the server is on this machine
+        client: ApiClient = kubernetes.client.ApiClient(settings)
         self._clients.callback(client.rest_client.pool_manager.clear)
         self._clients.callback(client.close)
         return client

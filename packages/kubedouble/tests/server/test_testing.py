@@ -52,6 +52,14 @@ def test_without_authorization_everybody_may_do_everything() -> None:
         assert CoreV1Api(server.client("alice", [])).list_node().items == []
 
 
+def test_client_passes_by_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with run_server() as server:
+        assert CoreV1Api(server.client()).list_node(_request_timeout=60).items == []
+
+
 def test_nothing_is_left_when_the_block_ends() -> None:
     with run_server() as server:
         files = [server.kubeconfig, server.kubeconfig_for("alice")]
