@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from corewise import __version__
 from corewise.cli.errors import ExitCode
 
 ALONE = """
@@ -25,18 +26,21 @@ def run(*arguments: str, program: str = MAIN) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize(
-    ("command", "package", "target"),
+    ("command", "package", "wheels", "target"),
     [
-        ("compute", "corewise-openstack", "openstack"),
-        ("up", "corewise-lab", "up"),
-        ("plan", "corewise-lab", "up"),
+        ("compute", "corewise-openstack", ["corewise_openstack"], "openstack"),
+        ("up", "corewise-lab", ["kubedouble", "corewise_lab"], "up"),
+        ("plan", "corewise-lab", ["kubedouble", "corewise_lab"], "up"),
     ],
 )
-def test_absent_commands_name_their_distribution(command: str, package: str, target: str) -> None:
+def test_absent_commands_name_their_distribution(
+    command: str, package: str, wheels: list[str], target: str
+) -> None:
     told = run(command)
     assert told.returncode == ExitCode.BAD_INPUT
     assert f"corewise {command} is part of {package}, which is not installed" in told.stderr
-    assert f"make {target}" in told.stderr
+    files = " ".join(f"./{name}-{__version__}-py3-none-any.whl" for name in wheels)
+    assert f"pip install {files}, or in a clone: make {target}" in told.stderr
 
 
 def test_absent_commands_are_not_listed() -> None:

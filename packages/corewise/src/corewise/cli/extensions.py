@@ -31,11 +31,14 @@ def part(name: str) -> Any:
 
 def not_installed(what: str, package: str) -> Failure:
     """Return the end of a command of which a distribution is missing."""
-    wheel = f"./{package.replace('-', '_')}-{corewise.__version__}-py3-none-any.whl"
+    missing = ("kubedouble", package) if package == "corewise-lab" else (package,)
+    wheels = " ".join(
+        f"./{name.replace('-', '_')}-{corewise.__version__}-py3-none-any.whl" for name in missing
+    )
     clone = _TARGETS[package]
     return Failure(
         f"{what} is part of {package}, which is not installed",
-        hint=f"install it from the release's wheels: pip install {wheel}, or in a clone: make {clone}",
+        hint=f"install it from the release's wheels: pip install {wheels}, or in a clone: make {clone}",
         exit_code=ExitCode.BAD_INPUT,
     )
 
