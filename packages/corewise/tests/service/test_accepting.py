@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import resource
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from corewise.service.sockets import connections
+from corewise.service.options import Address, OptionsError
+from corewise.service.sockets import bind, connections
 from kubedouble import serve
 
 
@@ -65,6 +68,25 @@ async def test_it_pauses_between_attempts_and_logs_the_first(
     assert [record.message for record in caplog.records] == [
         "health: cannot accept connections: [Errno 24] Too many open files"
     ]
+
+
+def test_host_without_ipv6_is_served_by_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    create, addresses = socket.create_server, ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
+
+    def without_ipv6(address: Any, *, family: int, **options: Any) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EADDRNOTAVAIL, "")
+        return create(address, family=family, **options)
+
+    found = [(family, 0, 0, "", (host, 0)) for family, host in addresses]
+    monkeypatch.setattr(socket, "create_server", without_ipv6)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: found)
+    (bound,) = bind(Address("localhost", 0))
+    with bound:
+        assert bound.getsockname()[0] == "127.0.0.1"
+    del found[1]
+    with pytest.raises(OptionsError, match="cannot listen on localhost:0: cannot assign requested address"):
+        bind(Address("localhost", 0))
 
 
 async def test_local_server_avoids_log_floods_and_busy_loops(

@@ -56,6 +56,11 @@ def main(
     The line on standard output points kubectl at the server.
     """
     try:
+        tempfile.gettempdir()
+    except OSError as error:
+        said = "there is no temporary directory; name one that you can write to: TMPDIR=DIRECTORY kubedouble"
+        raise click.ClickException(said) from error
+    try:
         kubeconfig = Path(kubeconfig_out).absolute() if kubeconfig_out else None
         asyncio.run(_run(listen, kubeconfig, state, name, without))
     except StateError as error:

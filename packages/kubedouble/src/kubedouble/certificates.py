@@ -162,7 +162,7 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(host.strip("[]")))
     except ValueError:
-        return x509.DNSName(host)
+        return x509.DNSName(host.encode("idna").decode())
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:

@@ -47,6 +47,7 @@ _SHUTDOWN_SECONDS = 1.0
 _ACCEPT_PAUSE = 1.0
 _RESTART_SECONDS = 1.0
 _BACKLOG = 128
+_NO_IPV6 = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +150,12 @@ async def serve(
         cluster = _cluster(state, name, history, authorize=authorize, without=without)
         now = cluster.clock()
         authority = state.authority(name, now) if state else Authority.create(name, now=now)
-        async with _housekeeping(cluster), _listening(cluster, authority, listen) as address:
+        sockets = await asyncio.to_thread(_bind, listen)
+        for each in sockets:
+            stack.callback(each.close)
+        host = listen.rpartition(":")[0].strip("[]")
+        context = _ssl_context(authority, [host, "localhost", "127.0.0.1"], now)
+        async with _housekeeping(cluster), _listening(cluster, sockets, context) as address:
             yield LocalAPIServer(name, f"https://{address}", authority, cluster, failure)
 
 
@@ -198,14 +204,13 @@ async def _supervise(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _listening(cluster: Cluster, authority: Authority, listen: str) -> AsyncIterator[str]:
-    """Listen, and yield the address as it stands in a URL."""
-    host = listen.rpartition(":")[0].strip("[]")
-    context = _ssl_context(authority, [host, "localhost", "127.0.0.1"], cluster.clock())
+async def _listening(
+    cluster: Cluster, sockets: Sequence[socket.socket], context: ssl.SSLContext
+) -> AsyncIterator[str]:
+    """Serve, and yield the address as it stands in a URL."""
     server = web.Server(
         Router(cluster), request_factory=request_of, handler_cancellation=True, auto_decompress=False
     )
-    sockets = await asyncio.to_thread(_bind, listen)
     accepting = [asyncio.create_task(_accept(each, server, context)) for each in sockets]
     try:
         yield _netloc(sockets[0].getsockname())
@@ -232,6 +237,7 @@ def _bind(listen: str) -> list[socket.socket]:
     if not digits.isdecimal() or int(digits) > 65535:
         raise ListenError(f"cannot listen on {listen}: write HOST:PORT, such as 127.0.0.1:6443")
     bound, port = list[socket.socket](), int(digits)
+    problem: OSError | None = None
     try:
         found = socket.getaddrinfo(
             host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -239,13 +245,18 @@ def _bind(listen: str) -> list[socket.socket]:
         for family, where in dict.fromkeys((each[0], each[4]) for each in found):
             try:
                 opened = socket.create_server((where[0], port, *where[2:]), family=family, backlog=_BACKLOG)
-            except OSError:
-                if family == socket.AF_INET6 and not host:
-                    continue  # without IPv6 on the machine, the wildcard address stands for IPv4 alone
+            except OSError as error:
+                if family == socket.AF_INET6 and (not host or error.errno in _NO_IPV6):
+                    problem = (
+                        error  # without IPv6 on the machine, the host stands for its IPv4 addresses alone
+                    )
+                    continue
                 raise
             opened.setblocking(False)
             bound.append(opened)
             port = opened.getsockname()[1]
+        if problem is not None and not bound:
+            raise problem
     except (socket.gaierror, UnicodeError) as error:  # UnicodeError: a label of the name is empty or too long
         raise ListenError(f"cannot listen on {listen}: no such host") from error
     except OSError as error:

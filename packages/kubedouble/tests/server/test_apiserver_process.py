@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import select
@@ -20,6 +21,7 @@ import pytest
 from urllib3.exceptions import HTTPError
 
 from kubedouble import serve
+from kubedouble.server import ListenError
 
 COMMAND = [sys.executable, "-m", "kubedouble"]
 PATIENCE = 120
@@ -104,6 +106,49 @@ def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("listen", "temporary", "message"),
+    [
+        ("ü:0", "", "cannot listen on ü:0: no such host"),
+        ("127.0.0.1:0", "nothing", "there is no temporary directory; name one"),
+    ],
+)
+def test_what_cannot_be_used_is_one_clear_line(listen: str, temporary: str, message: str) -> None:
+    none = (
+        f"import tempfile; tempfile._candidate_tempdir_list = lambda: [{temporary!r}]; " if temporary else ""
+    )
+    program = f"{none}from kubedouble.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--listen", listen],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT])
+async def test_host_without_ipv6_is_served_by_ipv4(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = socket.create_server
+
+    def without_ipv6(address: Any, *, family: int, **options: Any) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(number, os.strerror(number))
+        return create(address, family=family, **options)
+
+    found = [
+        (family, 0, 0, "", (host, 0))
+        for family, host in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
+    ]
+    monkeypatch.setattr(socket, "create_server", without_ipv6)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: found)
+    async with serve(listen="localhost:0") as server:
+        assert server.url.startswith("https://127.0.0.1:")
+    del found[1]
+    with pytest.raises(ListenError, match=f"cannot listen on localhost:0: {os.strerror(number).lower()}"):
+        await serve(listen="localhost:0").__aenter__()
 
 
 def test_full_disk_stops_server_and_keeps_acknowledged_writes(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from corewise.service.options import Address, OptionsError
 log = logging.getLogger(__name__)
 
 _USED_HINT = "another program listens there: stop it, or choose another port"
+_NO_IPV6 = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 _BACKLOG = 128
 _ACCEPT_PAUSE = 1.0
 
@@ -34,9 +35,9 @@ def bind(address: Address) -> list[socket.socket]:
             try:
                 opened = socket.create_server((where[0], port, *where[2:]), family=family, backlog=_BACKLOG)
             except OSError as error:
-                # Without IPv6 on the machine, the wildcard address stands for IPv4 alone.
+                # Without IPv6 on the machine, the host stands for its IPv4 addresses alone.
                 problem = _why(error)
-                if family == socket.AF_INET6 and not address.host:
+                if family == socket.AF_INET6 and (not address.host or error.errno in _NO_IPV6):
                     continue
                 raise
             opened.setblocking(False)
