@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +24,22 @@ def test_missing_policy_library_is_named_with_install_hint(
     with pytest.raises(Failure) as refused:
         outage.run_scenario(Folder(tmp_path), None, None, Form.TABLE)
     assert "pip install cel-expr-python" in refused.value.hint
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_stopped_outage_leaves_no_folder_behind(number: signal.Signals, tmp_path: Path) -> None:
+    pytest.importorskip("cel_expr_python")
+    with subprocess.Popen(
+        [sys.executable, "-m", "corewise", "up", "--scenario", "outage"],
+        env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr
+        assert process.stderr.readline().startswith("starting the API server")
+        process.send_signal(number)
+        _, told = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert told == "corewise: stopped before there was anything to report\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_cpu_with_two_owners_fails_the_verdict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

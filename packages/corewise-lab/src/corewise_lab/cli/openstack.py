@@ -113,7 +113,7 @@ def _folder(state: Path | None) -> Iterator[Path]:
 
 async def _wait(duration: float | None) -> None:
     stopped = asyncio.Event()
-    on_stop_signals(stopped.set)
+    on_stop_signals(stopped.set, hangup=True)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stopped.wait(), duration)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import click
@@ -10,10 +11,10 @@ import click
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form, say
-from corewise.kube.errors import KubeError
+from corewise.service.program import on_stop_signals
 from corewise.views.tables import CellSeverity, Column
 from corewise.views.text import count
-from corewise_lab.control_plane import NO_POLICIES, ClusterError, Folder, has_policies
+from corewise_lab.control_plane import NO_POLICIES, Folder, has_policies
 from corewise_lab.outage import OWNER, PLAIN, OutageReport, Phase, Phases, run_outage
 
 NAME = "outage"
@@ -51,15 +52,17 @@ def run_scenario(folder: Folder, nodes: int | None, duration: float | None, form
 
     Raises:
         Failure: if it cannot be run here, or something happened that must not.
+        ClusterError: if a part of the cluster does not come up.
+        KubeError: if the API refuses a part of it.
+        CancelledError: if a signal stops it.
     """
     if not has_policies():
         raise Failure(NO_POLICIES, hint="install it where it has a wheel: pip install cel-expr-python")
     phases = Phases() if duration is None else Phases(*(share * duration for share in _SHARES))
     progress = say if form is Form.TABLE else lambda _: None
-    try:
-        report = asyncio.run(run_outage(folder, phases, progress, **({"nodes": nodes} if nodes else {})))
-    except (ClusterError, KubeError) as error:
-        raise Failure(str(error), hint=getattr(error, "hint", ""), exit_code=ExitCode.CONNECTION) from error
+    report = asyncio.run(
+        _until_stopped(run_outage(folder, phases, progress, **({"nodes": nodes} if nodes else {})))
+    )
     if form is Form.TABLE:
         click.echo(output.table(_COLUMNS, report.phases), nl=False)
         for line in _notes(report):
@@ -69,6 +72,13 @@ def run_scenario(folder: Folder, nodes: int | None, duration: float | None, form
     if not report.is_sound:
         problem = "a node was not amplified, or a CPU had two owners: see the table"
         raise Failure(problem, exit_code=ExitCode.VERDICT)
+
+
+async def _until_stopped(run: Coroutine[Any, Any, OutageReport]) -> OutageReport:
+    """Run; Ctrl-C and the other signals that stop a program cancel it."""
+    task = asyncio.ensure_future(run)
+    on_stop_signals(task.cancel, hangup=True)
+    return await task
 
 
 def _notes(report: OutageReport) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,7 +127,7 @@ def command(
             raise click.UsageError(f"--scenario {OUTAGE} goes with --nodes, --for and -o only")
         from corewise_lab.cli.outage import run_scenario as run_outage  # noqa: PLC0415 - few want it
 
-        with run_folder(None) as folder:
+        with run_folder(None) as folder, _failures():
             run_outage(folder, nodes, duration, form)
         return
     for file in filter(None, (kubeconfig_out, page)):
@@ -198,14 +199,22 @@ def _write_page(file: Path, report: RunReport, read: ClusterReport) -> None:
     say(f"wrote {file}")
 
 
-def _run(options: RunOptions, teller: Teller) -> RunReport:
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Raise the end of a run that has no report as a Failure."""
     try:
-        return asyncio.run(_until_interrupted(options, teller))
+        yield
     except (ClusterError, KubeError) as error:
         hint = getattr(error, "hint", "")
         raise Failure(str(error), hint=hint, exit_code=ExitCode.CONNECTION) from error
     except asyncio.CancelledError:
         raise Failure("stopped before there was anything to report", exit_code=_INTERRUPTED) from None
+
+
+def _run(options: RunOptions, teller: Teller) -> RunReport:
+    try:
+        with _failures():
+            return asyncio.run(_until_interrupted(options, teller))
     finally:
         teller.clear()
 
@@ -220,5 +229,5 @@ async def _until_interrupted(options: RunOptions, teller: Teller) -> RunReport:
         if not teller.reportable:
             program.cancel()
 
-    on_stop_signals(interrupt)
+    on_stop_signals(interrupt, hangup=True)
     return await program

@@ -255,9 +255,13 @@ async def run_until_signal(
         return None
 
 
-def on_stop_signals(stop: Callable[[], object]) -> None:
-    """Have SIGINT and SIGTERM call ``stop`` instead of ending the process."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+def on_stop_signals(stop: Callable[[], object], *, hangup: bool = False) -> None:
+    """Have SIGINT and SIGTERM call ``stop`` instead of ending the process.
+
+    With ``hangup``, SIGHUP too, unless it is ignored (``nohup``).
+    """
+    hangs_up = hangup and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])):
         asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
