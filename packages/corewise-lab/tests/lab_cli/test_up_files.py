@@ -91,7 +91,7 @@ def test_cloud_folder_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch:
 def test_missing_temporary_directory_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], teller: list[Teller]
 ) -> None:
-    monkeypatch.setenv("TMPDIR", "/proc")  # in which nobody can make a directory
+    monkeypatch.setenv("TMPDIR", "/proc")  # no directory can be made in it
     monkeypatch.setattr("tempfile.tempdir", "/proc")
     with pytest.raises(SystemExit) as end:
         main(["up"])
