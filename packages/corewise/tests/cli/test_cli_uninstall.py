@@ -7,6 +7,7 @@
 | a user annotated a ratio, or labeled the node | the annotations, or the label | 1 |
 | a node has the condition SlowCPU | it is safe; the condition is among what stays | 0 |
 | a node is raw, but its agent still divides quotas | the agent of that node | 1 |
+| a node is raw, but has ratios of workloads | the key, and that node | 1 |
 | an agent offers CPU to offline pods | the label | 1 |
 | the ConfigMap suppresses offline pods of some nodes, or has errors there | the key | 1 |
 | a pod owns CPUs | the pod | 1 |
@@ -47,6 +48,7 @@ from corewise.vocabulary.names import (
     CONFIG_NAMESPACE,
     CPU_RATIO_APPLIED,
     NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
     OFFLINE_REPORT,
     OFFLINE_SHORTFALL,
@@ -54,9 +56,19 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
     SLOW_CPU,
     SUPPRESSION_KEY,
+    WORKLOAD_RATIOS,
 )
 from kubedouble import LocalAPIServer
-from manager.world import PODS_NAMESPACE, World, amplification, apply_config, eventually, small_cluster
+from manager.world import (
+    PODS_NAMESPACE,
+    SLOW,
+    World,
+    amplification,
+    apply_config,
+    eventually,
+    normalization,
+    small_cluster,
+)
 
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
 
@@ -202,6 +214,31 @@ async def test_an_agent_that_still_divides_quotas_is_named(world: World) -> None
     body = {"metadata": {"annotations": {CPU_RATIO_APPLIED: "1.00"}}}
     await world.client.patch(NODE_RESOURCE_TOPOLOGIES, "n1", body)
     assert (await check(world)).exit_code == 0
+
+
+async def test_ratios_of_workloads_are_named_until_undone(world: World) -> None:
+    selector = {"matchLabels": {"app": "vector"}}
+    entry = {"name": "vector", "podSelector": selector, "ratioModel": {SLOW: {"baseRatio": 1.3}}}
+    await world.add_node("n1", model=SLOW)
+    async with world.manager():
+        await world.installed()
+        await world.configure(normalization=normalization(workloadRatios=[entry]))
+
+        async def written() -> bool:
+            return WORKLOAD_RATIOS in (await world.node("n1"))["metadata"]["annotations"]
+
+        await eventually(written)
+        patch = json.dumps({"data": {NORMALIZATION_KEY: None}})
+        assert (await check(world)).commands()[:2] == [
+            f"kubectl patch configmap {CONFIG_NAME} -n {CONFIG_NAMESPACE} --type=merge -p '{patch}'",
+            EXPLAIN,
+        ]
+        await world.client.patch(CONFIG_MAPS, CONFIG_NAME, json.loads(patch), namespace=CONFIG_NAMESPACE)
+
+        async def safe() -> bool:
+            return (await check(world)).exit_code == 0
+
+        await eventually(safe)
 
 
 async def test_label_withdraws_offers_to_offline_pods(world: World) -> None:

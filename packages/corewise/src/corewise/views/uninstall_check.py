@@ -31,7 +31,7 @@ from corewise.manager.options import MUTATING_NAME, PODS_NAME, VALIDATING_NAME
 from corewise.normalization.decision import may_be_enabled_by_label
 from corewise.quantities import ONE
 from corewise.ratios.decision import NodeAssessment
-from corewise.ratios.nodes import RUNNING_ON_A_NODE
+from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView
 from corewise.scheduler.marking import NAME as INTERFERENCE
 from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
 from corewise.views.node_listing import ListedNode, list_cluster
@@ -51,6 +51,7 @@ from corewise.vocabulary.names import (
     SLOW_CPU,
     SUPPRESSION_KEY,
     SYSTEM_NAMESPACE,
+    WORKLOAD_RATIOS,
 )
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
@@ -113,8 +114,9 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
             client.list(CLUSTER_ROLES.typed(PartialObject)),
         )
     amplified = any(_ratios(each) for each in listed.nodes)
+    divided = any(WORKLOAD_RATIOS in each.node.metadata.annotations for each in listed.nodes)
     found = (
-        *_of_config(config_namespace, data, amplified=amplified),
+        *_of_config(config_namespace, data, amplified=amplified, divided=divided),
         *(found for node in listed.nodes for found in _of_node(node, applied.get(node.node.metadata.name))),
         *_of_pods(pods),
         # what amplifies goes last: without it, nodes become raw
@@ -158,10 +160,16 @@ async def _config(client: Client, namespace: str) -> Mapping[str, str]:
         return {}
 
 
-def _of_config(namespace: str, data: Mapping[str, str], *, amplified: bool) -> Iterator[Hindrance]:
-    """Yield the ConfigMap, which comes first: while it has these keys, what was undone comes back."""
-    ratios = [key for key in (NORMALIZATION_KEY, AMPLIFICATION_KEY) if key in data]
-    if amplified and ratios:
+def _of_config(
+    namespace: str, data: Mapping[str, str], *, amplified: bool, divided: bool
+) -> Iterator[Hindrance]:
+    """Yield the ConfigMap, which comes first: while it has these keys, what was undone comes back.
+
+    ``divided``: some nodes have ratios of workloads.
+    """
+    blamed = {NORMALIZATION_KEY: amplified or divided, AMPLIFICATION_KEY: amplified}
+    ratios = [key for key, is_blamed in blamed.items() if is_blamed and key in data]
+    if ratios:
         yield _of_keys(namespace, ratios, f"sets the ratios of nodes ({', '.join(ratios)})")
     if _holds_back(data.get(SUPPRESSION_KEY, "")):
         why = f"holds offline pods back ({SUPPRESSION_KEY}): their quotas and cpu.idle would stay"
@@ -205,6 +213,9 @@ def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
             command = f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data"
             yield Hindrance(f"node/{name}", f"amplified ({shown}), and its pods do not fit: {texts}", command)
         yield Hindrance(f"node/{name}", f"amplified ({shown})", _lowering(assessment, ratios))
+    elif WORKLOAD_RATIOS in assessment.node.annotations:
+        why = f"its agent divides the CPU quotas of some workloads ({WORKLOAD_RATIOS})"
+        yield Hindrance(f"node/{name}", why, _denormalizing(assessment.node))
     elif applied not in {None, str(ONE)}:
         why = f"its agent has divided CPU quotas by {applied} and has not put them back; check that it runs"
         agents = f"-n {SYSTEM_NAMESPACE} -l app.kubernetes.io/component=agent"
@@ -233,6 +244,11 @@ def _lowering(assessment: NodeAssessment, ratios: Ratios) -> str:
     is_owned = AMPLIFICATION_ORIGINAL in node.annotations
     if has_own or (AMPLIFICATION_RATIO in node.annotations and not is_owned):
         return f"kubectl annotate node {node.name} {AMPLIFICATION_RATIO}- {AMPLIFICATION_ORIGINAL}-"
+    return _denormalizing(node)
+
+
+def _denormalizing(node: NodeView) -> str:
+    """Return the command that removes the label that normalizes a node, or else explains the node."""
     if may_be_enabled_by_label(node.labels):
         return f"kubectl label node {node.name} {NORMALIZATION_ENABLED}-"
     return f"corewise explain node {node.name}"
