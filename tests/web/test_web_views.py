@@ -210,7 +210,8 @@ def test_with_the_charts_role_the_page_lacks_nothing(
     asyncio.run(read())
 
 
-def test_problems_remark_on_namespaces_that_are_forbidden(kubeconfig: Path, tmp_path: Path) -> None:
+def as_reader(kubeconfig: Path, tmp_path: Path) -> Path:
+    """Return the kubeconfig of an account that may list nodes and pods, and nothing else."""
     acting_as(kubeconfig, *account_identity("default", "reader"), tmp_path / "as-reader")
     rules = [{"apiGroups": ["*"], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}]
     group = "rbac.authorization.k8s.io"
@@ -222,15 +223,35 @@ def test_problems_remark_on_namespaces_that_are_forbidden(kubeconfig: Path, tmp_
         "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
     }
 
-    async def read() -> None:
+    async def grant() -> None:
         async with Client(load_config(str(kubeconfig))) as client:
             for manifest in ({**meta, "kind": "ClusterRole", "rules": rules}, binding):
                 await apply(client, manifest)
-        async with followed(tmp_path / "as-reader") as (tables, _):
+
+    asyncio.run(grant())
+    return tmp_path / "as-reader"
+
+
+def test_forbidden_config_map_is_not_taken_for_empty(kubeconfig: Path, tmp_path: Path) -> None:
+    async def read() -> None:
+        async with followed(as_user) as (tables, documents):
+            (row,) = (each for each in tables.table("nodes")["rows"] if each["name"] == "slow")
+            assert row["problem"] == Reason.CONFIG_INVALID
+            with pytest.raises(ChangeRefused, match="is not read yet: .*cannot list"):
+                await documents.what_if({"change": "model", "model": FAST, "ratio": "1"})
+
+    as_user = as_reader(kubeconfig, tmp_path)
+    asyncio.run(read())
+
+
+def test_problems_remark_on_namespaces_that_are_forbidden(kubeconfig: Path, tmp_path: Path) -> None:
+    async def read() -> None:
+        async with followed(as_user) as (tables, _):
             (remark,) = tables.table("problems")["remarks"]
             assert "the account of corewise web may not list and watch namespaces" in remark
             assert remark.endswith("with your own account: corewise report")
 
+    as_user = as_reader(kubeconfig, tmp_path)
     asyncio.run(read())
 
 

@@ -308,7 +308,7 @@ class TopData:
         return row
 
     def _rows_of_nodes(self, now: datetime) -> list[NodeRow]:
-        if not self.snapshot.reading.present:
+        if not self.snapshot.reading.present and self.snapshot.config_maps.synced.is_set():
             self.snapshot.without_config_map()
         if self._pods_known != self.snapshot.pods.synced.is_set():
             self._pods_known = not self._pods_known

@@ -50,7 +50,7 @@ from corewise.views.pod_explanation import explain_pod
 from corewise.views.stored_config import errors_for_agents
 from corewise.views.suppression_explanation import explain_suppression
 from corewise.views.waiting_explanation import WaitSubject, explain_waiting, fresh_report
-from corewise.vocabulary.names import INTERFERENCE_REPORT
+from corewise.vocabulary.names import CONFIG_NAME, INTERFERENCE_REPORT
 from corewise.vocabulary.qos import QoSRules
 from corewise.workload.nodes import Node
 from corewise.workload.pods import Container, Pod
@@ -103,6 +103,10 @@ class PageDocuments:
                 raise ChangeRefused("no compute hosts are shown: start the page with --compute-hosts")
             asked = {key: value for key, value in body.items() if key != "change"}
             return await asyncio.to_thread(self._cluster.hosts.table.try_flavor, asked)
+        config_maps = self._cluster.known.config_maps
+        if not config_maps.synced.is_set():
+            where = f"ConfigMap {self._cluster.config_namespace}/{CONFIG_NAME}"
+            raise ChangeRefused(f"no change can be tried: {where} is not read yet: {config_maps.last_error}")
         await self._cluster.read_rules()
         used = await cpu_usages(self._cluster.client)
         return await tried(body, self._cluster.objects(used))
