@@ -237,7 +237,7 @@ def test_forbidden_config_map_is_not_taken_for_empty(kubeconfig: Path, tmp_path:
         async with followed(as_user) as (tables, documents):
             (row,) = (each for each in tables.table("nodes")["rows"] if each["name"] == "slow")
             assert row["problem"] == Reason.CONFIG_INVALID
-            with pytest.raises(ChangeRefused, match="is not read yet: .*cannot list"):
+            with pytest.raises(ChangeRefused, match=r"is not read yet: .*cannot list"):
                 await documents.what_if({"change": "model", "model": FAST, "ratio": "1"})
 
     as_user = as_reader(kubeconfig, tmp_path)
@@ -670,6 +670,17 @@ UNDONE: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("change", "undo"), UNDONE)
 def test_undo_restores_what_was_there(kubeconfig: Path, change: dict[str, Any], undo: str) -> None:
     assert tried(kubeconfig, **change)["undo"] == undo
+
+
+def test_change_creates_the_config_map_where_absent() -> None:
+    live = LiveObjects({}, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here", no_config_map=True)
+    shown = try_change({"change": "ratio", "ratio": "1.5"}, live)
+    first, *manifest, _ = shown["command"].split("\n")
+    assert first == "kubectl -n here create -f - <<'EOF'"
+    created = yaml.safe_load("\n".join(manifest))
+    assert (created["kind"], created["metadata"]) == ("ConfigMap", {"name": names.CONFIG_NAME})
+    assert [*created["data"]] == [names.AMPLIFICATION_KEY]
+    assert shown["undo"] == f"kubectl -n here delete configmap {names.CONFIG_NAME}"
 
 
 def test_undo_of_a_key_restores_its_whole_text(kubeconfig: Path) -> None:

@@ -201,4 +201,5 @@ class FollowedCluster:
             namespace=self.config_namespace,
             used=used,
             rules=state.counted.rules,
+            no_config_map=known.config_map is None,
         )

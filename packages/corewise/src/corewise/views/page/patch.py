@@ -36,8 +36,18 @@ def _quoted(text: str) -> str:
 
 def patch_command(namespace: str, name: str, patch: str) -> str:
     """Return the command that applies a patch, with the patch in it."""
-    end = _END
-    while end in patch.splitlines():
-        end += "_"
     where = f"kubectl -n {shlex.quote(namespace)} patch configmap {shlex.quote(name)}"
-    return f"{where} --type merge --patch-file /dev/stdin <<'{end}'\n{patch}{end}"
+    return _with_input(f"{where} --type merge --patch-file /dev/stdin", patch)
+
+
+def create_command(namespace: str, name: str, patch: str) -> str:
+    """Return the command that creates a ConfigMap of what a patch sets."""
+    meta = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {_quoted(name)}\n"
+    return _with_input(f"kubectl -n {shlex.quote(namespace)} create -f -", meta + patch)
+
+
+def _with_input(command: str, text: str) -> str:
+    end = _END
+    while end in text.splitlines():
+        end += "_"
+    return f"{command} <<'{end}'\n{text}{end}"

@@ -51,6 +51,7 @@ _KINDS: Mapping[str, Any] = {
     "pods": list[Pod],
     "bound": list[Pod],
 }
+_NO_LISTS = ("config", "context", "namespace", "used", "rules", "no_config_map")
 
 
 class ChangeNotTried(OperationalError):  # noqa: N818 - an answer, not a fault
@@ -95,7 +96,7 @@ async def tried(body: Mapping[str, Any], live: LiveObjects, *, limit: float = LI
 
 
 def _pieces(body: Mapping[str, Any], live: LiveObjects) -> Iterator[bytes]:
-    yield pickle.dumps((body, live.config, live.context, live.namespace, live.used, live.rules))
+    yield pickle.dumps((body, {name: getattr(live, name) for name in _NO_LISTS}))
     lists: dict[str, Sequence[object]] = {
         "nodes": [*live.nodes.values()],
         "topologies": [*live.topologies.values()],
@@ -111,7 +112,7 @@ def _pieces(body: Mapping[str, Any], live: LiveObjects) -> Iterator[bytes]:
 
 def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
     """Return the objects that ``_pieces`` split."""
-    body, config, context, namespace, used, rules = pickle.load(source)  # noqa: S301 - the server sent it
+    body, others = pickle.load(source)  # noqa: S301 - the server sent it
     known: dict[str, list[Any]] = {name: [] for name in _KINDS}
     with suppress(EOFError):
         while True:
@@ -121,18 +122,7 @@ def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
     for pod in known["bound"]:
         pods_of.setdefault(pod.spec.node_name, []).append(pod)
     by_name = {name: {each.metadata.name: each for each in known[name]} for name in ("nodes", "topologies")}
-    pods = tuple(known["pods"])
-    live = LiveObjects(
-        **by_name,
-        pods=pods,
-        pods_of=pods_of,
-        config=config,
-        context=context,
-        namespace=namespace,
-        used=used,
-        rules=rules,
-    )
-    return body, live
+    return body, LiveObjects(**by_name, pods=tuple(known["pods"]), pods_of=pods_of, **others)
 
 
 def _end_with_reader(pipe: int) -> None:

@@ -46,7 +46,7 @@ from corewise.scheduler.plugins import load_plugins
 from corewise.views.compared_nodes import ComparedNodes
 from corewise.views.config_check import check_contents, check_record
 from corewise.views.machine_kinds import short_model
-from corewise.views.page.patch import config_patch, patch_command
+from corewise.views.page.patch import config_patch, create_command, patch_command
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
@@ -92,6 +92,8 @@ class LiveObjects:
     namespace: str
     used: Mapping[str, int] = field(default_factory=dict)
     rules: QoSRules | None = None
+    no_config_map: bool = False
+    """Whether ``config`` is empty because the cluster has no ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,10 @@ def _node(change: TriedChange, live: LiveObjects) -> Node:
 def _config_edit(key: str, text: str, live: LiveObjects) -> _Edit:
     if key not in KEYS:
         raise ChangeRefused(f"{key!r} is not a key of corewise; the keys are {', '.join(KEYS)}")
+    if live.no_config_map:
+        command = create_command(live.namespace, CONFIG_NAME, config_patch(key, text))
+        undo = shlex.join(["kubectl", "-n", live.namespace, "delete", "configmap", CONFIG_NAME])
+        return _Edit(command, undo, key, text)
     command = patch_command(live.namespace, CONFIG_NAME, config_patch(key, text))
     now = live.config.get(key)
     undo = config_patch(key, now) if now is not None else f"data:\n  {key}: null\n"
