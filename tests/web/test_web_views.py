@@ -210,10 +210,10 @@ def test_with_the_charts_role_the_page_lacks_nothing(
     asyncio.run(read())
 
 
-def as_reader(kubeconfig: Path, tmp_path: Path) -> Path:
-    """Return the kubeconfig of an account that may list nodes and pods, and nothing else."""
+def as_reader(kubeconfig: Path, tmp_path: Path, *verbs: str) -> Path:
+    """Return the kubeconfig of an account that may list nodes and pods, or more, and nothing else."""
     acting_as(kubeconfig, *account_identity("default", "reader"), tmp_path / "as-reader")
-    rules = [{"apiGroups": ["*"], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}]
+    rules = [{"apiGroups": ["*"], "resources": ["nodes", "pods"], "verbs": ["list", "watch", *verbs]}]
     group = "rbac.authorization.k8s.io"
     meta = {"metadata": {"name": "reader"}, "apiVersion": f"{group}/v1"}
     binding = {
@@ -241,6 +241,22 @@ def test_forbidden_config_map_is_not_taken_for_empty(kubeconfig: Path, tmp_path:
                 await documents.what_if({"change": "model", "model": FAST, "ratio": "1"})
 
     as_user = as_reader(kubeconfig, tmp_path)
+    asyncio.run(read())
+
+
+def test_pod_is_explained_without_what_is_forbidden(kubeconfig: Path, tmp_path: Path) -> None:
+    command = ["explain", "pod", "default/shared", "-o", "json"]
+    as_user = as_reader(kubeconfig, tmp_path, "get")
+    result = CliRunner().invoke(corewise, [*command, "--kubeconfig", str(as_user)])
+    assert json.loads(result.stdout)["node"] == "fast"
+    assert "say of the pod: " in result.stderr
+    assert "cannot get resource" in result.stderr
+
+    async def read() -> None:
+        async with followed(as_user) as (_, documents):
+            shown = await documents.document("pods", "default/shared")
+            assert any("say of the pod: " in each for each in shown["explanation"]["missing"])
+
     asyncio.run(read())
 
 

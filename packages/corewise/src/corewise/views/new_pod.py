@@ -177,9 +177,17 @@ def _explain_owned_cpus(new: _NewPod, namespace: str, labels: Mapping[str, str] 
     new.lines += [Line("owned CPUs", text) for text in texts if text]
 
 
-async def pod_remarks(client: Client, pod: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say of a pod that exists what its namespace, or a profile, was to do with it, and did not."""
-    said = await online_in_spite_of(client, pod), await _ineffective_label(client, pod)
+async def pod_remarks(client: Client, pod: Mapping[str, Any], missing: list[str]) -> tuple[str, ...]:
+    """Say of a pod that exists what its namespace, or a profile, was to do with it, and did not.
+
+    What may not be read is added to ``missing``.
+    """
+    said = []
+    for remark in (online_in_spite_of, _ineffective_label):
+        try:
+            said.append(await remark(client, pod))
+        except Forbidden as error:
+            missing.append(f"what its namespace and profiles say of the pod: {error.message}")
     return tuple(filter(None, said))
 
 
@@ -194,10 +202,7 @@ async def _ineffective_label(client: Client, pod: Mapping[str, Any]) -> str:
     if NORMALIZE_CPUSET in annotations:
         return ""
     namespace = meta.get("namespace") or "default"
-    try:
-        problem = normalize_label_problem(namespace, await _labels_of(client, namespace) or {})
-    except Forbidden:
-        return ""
+    problem = normalize_label_problem(namespace, await _labels_of(client, namespace) or {})
     return f"{problem.reason}: {problem.message}" if problem else ""
 
 

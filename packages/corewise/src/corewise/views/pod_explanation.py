@@ -34,7 +34,9 @@ async def read_pod(
             prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
             listed = await list_pod(client, namespace or "default", pod, configuration, prometheus)
             raw = await client.get(PODS.typed(dict), pod, namespace or "default")
-            return replace(listed, findings=(*listed.findings, *await pod_remarks(client, raw)))
+            missing = [*listed.missing]
+            findings = (*listed.findings, *await pod_remarks(client, raw, missing))
+            return replace(listed, findings=findings, missing=tuple(missing))
         except NotFound as error:
             where = f"{namespace or 'default'}/{pod}"
             hint = "list the pods with: kubectl get pods -A"

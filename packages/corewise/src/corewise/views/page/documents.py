@@ -173,7 +173,8 @@ class PageDocuments:
             raw = await self._cluster.client.get(PODS.typed(dict), plain, namespace)
         except NotFound as error:
             raise UnknownObject(_no_pod(name)) from error
-        remarks = await pod_remarks(self._cluster.client, raw)
+        missing = self._data.remarks(self._data.tables["pods"], [row])
+        remarks = await pod_remarks(self._cluster.client, raw, missing)
         await self._state.catch_up()
         pod = self._state.pods.get(
             plain, namespace
@@ -195,7 +196,7 @@ class PageDocuments:
         owns = bool(listed.placement and listed.placement.cpus)
         return {
             "pod": row.record,
-            "explanation": explained(explanation, self._data.remarks(self._data.tables["pods"], [row])),
+            "explanation": explained(explanation, missing),
             "quota": quota_record(
                 msgspec.convert(raw, QuotaPod), annotations, self._state.counted.rules, owns=owns
             ),
