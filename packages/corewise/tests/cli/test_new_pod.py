@@ -1,4 +1,4 @@
-"""``corewise explain pod --file``: the labels that stay as they are, and how the pod owns CPUs.
+"""``corewise explain pod --file``: its file, the labels that stay as they are, and how the pod owns CPUs.
 
 | the pod owns CPUs, and | they are |
 |---|---|
@@ -105,3 +105,21 @@ def test_new_pod_knows_whether_its_cpus_are_normalized(
 
 def test_misplaced_label_of_a_pod_is_shown(tmp_path: Path) -> None:
     assert MISPLACED in explained(tmp_path, [namespace(), owner(**YES)], "jobs/db")
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("spec: {containers: [{name: c, resources: {requests: {cpu: 2, memory: 1073741824}}}]}", ""),
+        ("spec: {containers: [{name: c, resources: {limits: {cpu: 0.5}}}], overhead: {cpu: 0.25}}", ""),
+        ("spec: {containers: [{name: c, resources: {limits: {cpu: much}}}]}", "limits.cpu: "),
+        ("metadata: {name: p}", "spec is missing"),
+    ],
+)
+def test_amounts_may_be_numbers(text: str, refused: str, tmp_path: Path) -> None:
+    file, dump = tmp_path / "pod.yaml", tmp_path / "dump.json"
+    file.write_text(f"kind: Pod\n{text}\n")
+    dump.write_text('{"kind": "List", "items": []}')
+    done = CliRunner().invoke(corewise, ["explain", "pod", "--file", str(file), "--from", str(dump)])
+    assert done.exit_code == bool(refused)
+    assert refused in str(done.exception)

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +24,7 @@ import yaml
 
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
+from corewise.cli.new_pod import write_amounts_as_text
 from corewise.cli.output import say
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean, shown
 from corewise.config.interference.amounts import number
@@ -35,7 +36,6 @@ from corewise.config.yaml_text import LimitError, PlainLoader, load_document
 from corewise.engine.interference import interfering_requests
 from corewise.engine.reading import key_of, pod_facts
 from corewise.interference.pressure import COLUMNS
-from corewise.quantities import Quantity, QuantityError
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration, read_configuration
 from corewise.views.interference_explanation import ExplainedPod, MeasuredNode, PlacedPod
 from corewise.workload.pods import Pod
@@ -169,7 +169,7 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
     if kind != "Pod":
         found = f"a {kind}, not a Pod" if isinstance(kind, str) else "not a Pod: it has no kind"
         raise Failure(f"{file} is {found}", hint=_HINT)
-    _amounts_as_text(document, file)
+    write_amounts_as_text(document, file, _HINT)
     _complete_owners(document)
     try:
         pod = msgspec.convert(document, Pod)
@@ -205,19 +205,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _amounts_as_text(document: dict[str, Any], file: str) -> None:
-    """Write amounts that are numbers as text, as the API server does, and refuse what is not an amount."""
-    spec = document.get("spec")
-    if not isinstance(spec, dict):
-        raise Failure(f"{file}: spec is missing, or no object", hint=_HINT)
-    for where, resources in _resources(spec):
-        for name in ("requests", "limits"):
-            amounts = resources.get(name)
-            if isinstance(amounts, dict):
-                here = f"{file}: spec.{where}.{name}"
-                resources[name] = {key: _amount(value, f"{here}.{key}") for key, value in amounts.items()}
-
-
 def _complete_owners(document: dict[str, Any]) -> None:
     """Let owners stand without what nothing here reads: a pod written by hand has no UID of its DaemonSet."""
     metadata = document.get("metadata")
@@ -226,25 +213,3 @@ def _complete_owners(document: dict[str, Any]) -> None:
         if isinstance(owner, dict):
             for key in ("apiVersion", "name", "uid"):
                 owner.setdefault(key, "")
-
-
-def _resources(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the path and contents of each container's resources."""
-    for kind in ("containers", "initContainers"):
-        containers = spec.get(kind)
-        for place, container in enumerate(containers if isinstance(containers, list) else ()):
-            resources = container.get("resources") if isinstance(container, dict) else None
-            if isinstance(resources, dict):
-                yield f"{kind}[{place}].resources", resources
-
-
-def _amount(value: Any, where: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise Failure(f"{where}: {value!r} is not an amount", hint=_HINT)
-    try:
-        quantity = Quantity.parse(str(value))
-    except QuantityError as error:
-        raise Failure(f"{where}: {error}", hint=_HINT) from None
-    if quantity.nano < 0:
-        raise Failure(f"{where}: {value} is negative", hint=_HINT)
-    return str(value)

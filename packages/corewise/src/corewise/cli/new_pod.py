@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from corewise.kube.errors import DecodeError
 from corewise.kube.objects import Namespace
 from corewise.kube.resources import NAMESPACES
 from corewise.manager.pod_owners import WorkloadSelector
+from corewise.quantities import Quantity, QuantityError
 from corewise.workload.pods import WORKLOAD_PODS
 
 _TEMPLATES = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
@@ -49,6 +50,7 @@ def read_new_pod(file: Path) -> Manifest:
         if len(found) != 1:
             raise Failure(f"{file} has {len(found) or 'no'} pod{'s' if found else ''}", hint=hint)
         [(pod, document)] = found
+        write_amounts_as_text(pod, str(file), hint)
         decode_object(WORKLOAD_PODS, msgspec.json.encode(pod), "the pod")
         namespaces = tuple(
             decode_object(NAMESPACES, msgspec.json.encode(each), "the Namespace")
@@ -86,3 +88,46 @@ def _pod_of(document: dict[str, Any]) -> dict[str, Any] | None:
             own = (document.get("metadata") or {}).get("namespace", "")
             return {**found, "metadata": {"namespace": own, **(found.get("metadata") or {})}}
     return None
+
+
+def write_amounts_as_text(pod: dict[str, Any], file: str, hint: str) -> None:
+    """Replace amounts that are numbers by text, as the API server does.
+
+    Raises:
+        Failure: if the pod has no spec, or an amount cannot be read.
+    """
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        raise Failure(f"{file}: spec is missing, or no object", hint=hint)
+    for where, holder, name in _amounts(spec):
+        amounts = holder.get(name)
+        if isinstance(amounts, dict):
+            here = f"{file}: spec.{where}{name}"
+            holder[name] = {key: _amount(value, f"{here}.{key}", hint) for key, value in amounts.items()}
+
+
+def _amounts(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield where a pod's spec has amounts: the path of an object, the object, and the name in it."""
+    yield "", spec, "overhead"
+    holders = [("", spec)]
+    for kind in ("containers", "initContainers"):
+        containers = spec.get(kind)
+        for place, container in enumerate(containers if isinstance(containers, list) else ()):
+            if isinstance(container, dict):
+                holders.append((f"{kind}[{place}].", container))
+    for where, holder in holders:
+        resources = holder.get("resources")
+        if isinstance(resources, dict):
+            yield from ((f"{where}resources.", resources, name) for name in ("requests", "limits"))
+
+
+def _amount(value: Any, where: str, hint: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise Failure(f"{where}: {value!r} is not an amount", hint=hint)
+    try:
+        quantity = Quantity.parse(str(value))
+    except QuantityError as error:
+        raise Failure(f"{where}: {error}", hint=hint) from None
+    if quantity.nano < 0:
+        raise Failure(f"{where}: {value} is negative", hint=hint)
+    return str(value)

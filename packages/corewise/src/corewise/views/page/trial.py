@@ -121,7 +121,9 @@ def _received(source: BinaryIO) -> tuple[Mapping[str, Any], LiveObjects]:
     pods_of: dict[str, list[Pod]] = {}
     for pod in known["bound"]:
         pods_of.setdefault(pod.spec.node_name, []).append(pod)
-    by_name = {name: {each.metadata.name: each for each in known[name]} for name in ("nodes", "topologies")}
+    by_name: dict[str, Any] = {
+        name: {each.metadata.name: each for each in known[name]} for name in ("nodes", "topologies")
+    }
     return body, LiveObjects(**by_name, pods=tuple(known["pods"]), pods_of=pods_of, **others)
 
 
