@@ -719,6 +719,10 @@ def test_held_back_decrease_is_named_with_its_command(
     )
     assert ratio["difference"]["heldBack"] == []
     assert ratio["difference"]["ratios"] == [{"node": "slow", "before": "1.00", "after": "1.50"}]
+    memory = tried(kubeconfig, change="ratio", node="slow", resource="memory", ratio="1.5")
+    assert memory["difference"]["ratios"] == [
+        {"node": "slow", "before": "1.00", "after": "1.00, memory 1.50"}
+    ]
     kept = tried(kubeconfig, change="ratio", node="fast", ratio="1.5")
     assert names.AMPLIFICATION_ORIGINAL in kept["command"]
     assert kept["difference"]["ratios"] == [{"node": "fast", "before": "2.00", "after": "3.00"}]

@@ -110,13 +110,16 @@ def test_room_gained_by_amplification_is_reported_as_difference(tmp_path: Path) 
     assert difference.differs
     assert (difference.gained, difference.lost, difference.ratios_changed) == (("default/huge",), (), 3)
     assert not compare(plain, placed(given, configuration())).differs
+    memory = placed(given, configuration('{"enable":true,"resourceAmplificationRatio":{"memory":1.5}}'))
+    assert memory.ratios["n1"] == {"cpu": "1.00", "memory": "1.50"}
+    assert compare(plain, memory).ratios_changed == 3
 
 
 def test_faster_model_offers_more_through_normalization(tmp_path: Path) -> None:
     given = trace(tmp_path)
     text = '{"enable":true,"defaultRatio":1.20}'
     outcome = placed(given, configuration(normalization=text))
-    assert set(outcome.ratios.values()) == {"1.20"}
+    assert {each["cpu"] for each in outcome.ratios.values()} == {"1.20"}
     assert outcome.schedulable == 135_000 * 12 // 10
 
 
@@ -248,7 +251,7 @@ def test_amplified_node_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:
     }
     given = dumped(tmp_path, dumped_node("a", "64", annotations))
     plain = placed(given, configuration())
-    assert (plain.raw, plain.schedulable, plain.ratios) == (32_000, 32_000, {"a": "1.00"})
+    assert (plain.raw, plain.schedulable, plain.ratios) == (32_000, 32_000, {"a": {"cpu": "1.00"}})
     assert placed(given, amplified("1.5")).schedulable == 48_000
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -76,6 +76,8 @@ class ConfiguredNode:
     facts: NodeFacts
     raw_milli: int
     normalization: Ratio
+    others: Mapping[str, Ratio] = field(default_factory=dict)
+    """The ratios of resources other than CPU that are not 1.00."""
 
 
 def configured(
@@ -98,7 +100,7 @@ def configured(
             like = known[kind] = _configured(node, context)
         meta, topology = node.node.metadata, like.facts.topology or node.assumed
         facts = replace(like.facts, name=meta.name, labels=meta.labels, topology=topology)
-        ready.append(ConfiguredNode(facts, like.raw_milli, like.normalization))
+        ready.append(replace(like, facts=facts))
     return ready
 
 
@@ -148,7 +150,8 @@ def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
     owned = normalization_of_owned(normalization.ratio, ratio, static_cpu_manager=static)
     amounts = {**facts.allocatable, **amounts}
     facts = replace(facts, ratio=ratio, normalization=owned or facts.normalization, allocatable=amounts)
-    return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
+    others = {name: each for name, each in ratios.items() if name in raw and name != CPU and each != ONE}
+    return ConfiguredNode(facts, cpu, normalization.ratio or ONE, others)
 
 
 def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
@@ -174,12 +177,13 @@ class PlanOutcome:
     ``unplaced``: the cause that refuses most nodes, or the refusal of the node chosen last.
     ``schedulable`` is amplified, ``requested`` counts what CPUSet pods own amplified, ``promised`` is the
     plain sum of requests, which ``raw`` CPUs have to serve: their quotient is the raw overcommit. Batch CPU
-    counts in none of them. ``worst`` is the node of the largest overcommit, in percent.
+    counts in none of them. ``ratios`` are by node and resource; that of CPU is always there. ``worst`` is the
+    node of the largest overcommit, in percent.
     """
 
     placed: Mapping[str, str]
     unplaced: Mapping[str, Finding]
-    ratios: Mapping[str, str]
+    ratios: Mapping[str, Mapping[str, str]]
     nodes: int
     nodes_used: int
     raw: int
@@ -268,7 +272,12 @@ def _outcome(
     return PlanOutcome(
         placed={key: name for key, name in homes if name is not None},
         unplaced=unplaced,
-        ratios={node.facts.name: str(node.facts.ratio or ONE) for node in nodes},
+        ratios={
+            node.facts.name: {
+                name: str(ratio) for name, ratio in {CPU: node.facts.ratio or ONE, **node.others}.items()
+            }
+            for node in nodes
+        },
         nodes=len(nodes),
         nodes_used=int(used.sum()),
         raw=int(raw.sum()),

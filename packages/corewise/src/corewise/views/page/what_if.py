@@ -150,9 +150,9 @@ def try_change(body: Mapping[str, Any], live: LiveObjects) -> dict[str, Any]:
         "difference": {
             **record["difference"],
             "ratios": [
-                {"node": name, "before": old.get(name), "after": ratio}
-                for name, ratio in sorted(new.items())
-                if old.get(name) != ratio
+                {"node": name, "before": _ratio_text(old[name]), "after": _ratio_text(ratios)}
+                for name, ratios in sorted(new.items())
+                if old[name] != ratios
             ],
             "heldBack": list(_held_back(live, edit, after)),
             "models": _by_model(live, old, new),
@@ -316,7 +316,15 @@ def _planned(name: str, live: LiveObjects, configuration: ClusterConfiguration) 
     return Planned(name, outcome, time.perf_counter() - start)
 
 
-def _by_model(live: LiveObjects, before: Mapping[str, str], after: Mapping[str, str]) -> list[dict[str, Any]]:
+def _ratio_text(ratios: Mapping[str, str]) -> str:
+    """Return the ratio of CPU, and those of other resources with their names."""
+    others = (f"{resource} {ratio}" for resource, ratio in ratios.items() if resource != CPU)
+    return ", ".join([ratios[CPU], *others])
+
+
+def _by_model(
+    live: LiveObjects, before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, Any]]:
     """Return the CPUs that nodes of each model offer under both ratios, the most first."""
     models: dict[str, list[int]] = {}
     for name, node in live.nodes.items():
@@ -329,7 +337,7 @@ def _by_model(live: LiveObjects, before: Mapping[str, str], after: Mapping[str, 
         sums = models.setdefault(model, [0, 0, 0])
         sums[0] += 1
         for place, ratios in enumerate((before, after), 1):
-            sums[place] += amplify(raw.milli, Ratio.parse(ratios.get(name, str(ONE))))
+            sums[place] += amplify(raw.milli, Ratio.parse(ratios.get(name, {}).get(CPU, str(ONE))))
     rows = [
         {
             "model": model,
