@@ -26,6 +26,8 @@ _MANY = 5000
 """Pods from which on usage is read every minute."""
 WANTED_SECONDS = 120.0
 """How long after a page has asked, usage is still read."""
+_LONGEST_GAP = 2
+"""Intervals of reading between two looks from which on what happened between them is unknown."""
 _TIMEOUT = 20.0
 _IDLE = 1.0
 
@@ -48,16 +50,18 @@ _LIST = msgspec.json.Decoder(_PodMetricsList)
 
 @dataclass(slots=True)
 class MostUsed:
-    """The most raw milli-CPU that a pod has used, over how many looks, and the first and last of them."""
+    """The most raw milli-CPU that a pod has used, in how many seconds, and when that was last read.
+
+    Time in which no page had usage read is not among the seconds.
+    """
 
     milli: int
-    first: float
     last: float
-    looks: int = 1
+    measured: float = 0.0
 
     @property
     def seconds(self) -> int:
-        return int(self.last - self.first)
+        return int(self.measured)
 
 
 class Usages:
@@ -90,7 +94,11 @@ class Usages:
                 continue
             await self.read()
             on_change()
-            await self._clock.sleep(EVERY if len(self.pods) < _MANY else EVERY_OF_MANY)
+            await self._clock.sleep(self._every)
+
+    @property
+    def _every(self) -> float:
+        return EVERY if len(self.pods) < _MANY else EVERY_OF_MANY
 
     async def read(self) -> None:
         """Read usage once.
@@ -124,9 +132,11 @@ class Usages:
         for name, milli in pods.items():
             known = before.get(name)
             if known is None:
-                known = MostUsed(milli, now, now)
+                known = MostUsed(milli, now)
             else:
-                known.milli, known.last, known.looks = max(known.milli, milli), now, known.looks + 1
+                gap = now - known.last
+                known.measured += gap if gap <= _LONGEST_GAP * self._every else 0.0
+                known.milli, known.last = max(known.milli, milli), now
             self.most[name] = known
 
 
