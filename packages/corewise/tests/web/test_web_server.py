@@ -249,6 +249,22 @@ async def test_lost_cluster_is_reported_and_return_resends_everything(page: Page
         assert (await next_event(answer))[0] == "all"
 
 
+async def test_unchanged_document_ends_its_loss_when_read_again(page: Page) -> None:
+    failures: list[str] = []
+
+    async def document(kind: str, name: str) -> Mapping[str, Any]:
+        if failures:
+            raise OperationalError(failures.pop())
+        return {kind: name}
+
+    page.views.document = document  # type: ignore[method-assign]
+    async with page.session.get(page.url("/api/stream/nodes/a")) as answer:
+        assert (await next_event(answer))[0] == "all"
+        failures.append("no answer")
+        assert await next_event(answer) == ("lost", {"message": "no answer", "seconds": 0})
+        assert await next_event(answer) == ("all", {"nodes": "a"})
+
+
 async def test_what_many_pages_show_is_made_once(page: Page) -> None:
     streams = [page.events("tables/nodes", 2) for _ in range(20)]
     for stream in streams:

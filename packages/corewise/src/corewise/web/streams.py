@@ -68,6 +68,7 @@ class Feed:
         self._rest: bytes = b""
         self._shown: Mapping[str, Any] = {}
         self._whole: bytes | None = None
+        self._is_lost = False
         self.read_at = 0.0
 
     @property
@@ -88,6 +89,9 @@ class Feed:
         """
         async with self._reading:
             shown = await self._read()
+        if self._is_lost:  # for a page, only a message with data ends that
+            self._is_lost = False
+            self._tell(None)
         rows = shown.get("rows")
         rest = _encode({key: value for key, value in shown.items() if key != "rows"})
         if rows is not None and rows is self._shown.get("rows") and rest == self._rest:
@@ -117,15 +121,12 @@ class Feed:
         return self._whole
 
     def lost(self, message: bytes) -> None:
-        """Tell every reader that its data are stale."""
+        """Tell every reader that its data are stale, until they are read again."""
+        self._is_lost = True
         for reader in self._readers:
             if reader.pending == []:
                 reader.pending = [message]
                 reader.news.set()
-
-    def found(self) -> None:
-        """Resend the full state to every reader."""
-        self._tell(None)
 
     def join(self) -> _Reader:
         """Add a page; it is to be sent everything."""
@@ -202,9 +203,6 @@ class Feeds:
                 await self._refresh()
                 spent = self._clock.monotonic() - now
                 pause = min(_LONGEST, max(TOGETHER, _REST * spent))
-                if was_lost:
-                    for feed in self._feeds.values():
-                        feed.found()
             was_lost = lost is not None
 
     async def _refresh(self) -> None:
