@@ -148,6 +148,16 @@ def test_unread_label_of_a_namespace_is_a_problem(tmp_path: Path) -> None:
     assert f"kubectl label --overwrite namespace jobs {NORMALIZE_CPUSET}=true" in text
 
 
+def test_reports_of_a_dump_are_as_old_as_then(tmp_path: Path) -> None:
+    file, now = tmp_path / "dump.json", datetime.now(UTC)
+    ages = {"late": 40_000, "last": 36_000}  # the dump is ten hours old
+    items = [node(name, "16", **labeled(aged(CALM, age, now))) for name, age in ages.items()]
+    file.write_text(json.dumps({"items": items}))
+    text = text_of(file, "-o", "md")
+    assert "| OfferReportOld | Node late |" in text
+    assert "Node last" not in text
+
+
 def test_unknown_raw_cpus_are_no_gain(tmp_path: Path) -> None:
     file = tmp_path / "dump.json"
     of_koordinator = {AMPLIFICATION_RATIO: '{"cpu":1.5}', NORMALIZATION_RATIO: "1.50"}

@@ -63,7 +63,8 @@ def command(
 
     async def read() -> ClusterReport:
         async with client_of(dump, kubeconfig, context) as client:
-            return await read_report(client, config_namespace, source, SYSTEM_CLOCK.now())
+            time = SYSTEM_CLOCK.now()
+            return await read_report(client, config_namespace, source, time, of_dump=dump is not None)
 
     click.echo(rendered(asyncio.run(read()), form), nl=False)
 

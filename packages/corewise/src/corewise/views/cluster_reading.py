@@ -22,7 +22,7 @@ from corewise.scheduler.state import UNFINISHED
 from corewise.views import node_table, offline_table, pod_table
 from corewise.views.cluster_report import ClusterReport, grouped, machine_kinds, sums_of
 from corewise.views.node_listing import ListedCluster, list_cluster
-from corewise.views.offline_reports import node_report
+from corewise.views.offline_reports import newest_report, node_report
 from corewise.views.page.problems import (
     KnownProblem,
     of_configuration,
@@ -39,8 +39,10 @@ from corewise.workload.pods import WORKLOAD_PODS, Pod
 T = TypeVar("T")
 
 
-async def read_report(client: Client, config_namespace: str, source: str, now: datetime) -> ClusterReport:
-    """Return the report on a cluster as it is now.
+async def read_report(
+    client: Client, config_namespace: str, source: str, time: datetime, *, of_dump: bool = False
+) -> ClusterReport:
+    """Return the report on a cluster as it is at ``time``; on a dump, as it was when agents last reported.
 
     Raises:
         KubeError: if the nodes cannot be read.
@@ -60,6 +62,9 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
         cpu_usages(client),
     )
     config = listed.config_map.data if listed.config_map else {}
+    metas = [each.node.metadata for each in listed.nodes]
+    reports = [node_report(meta.name, meta.labels, meta.annotations, time) for meta in metas]
+    now = newest_report(reports, time) if of_dump else time
     namespaces = await optional(NAMESPACES)
     rows = [
         node_table.row_of(each, now, pods_known=listed.pods_known, usage=[used] if used is not None else [])
@@ -80,9 +85,7 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
         )
         plugins = load_plugins()
         saved = await asyncio.to_thread(savings, given, listed.reading.configuration, plugins)
-    metas = [each.node.metadata for each in listed.nodes]
-    reports = (node_report(meta.name, meta.labels, meta.annotations, now) for meta in metas)
-    offline = tuple(row for each in reports if (row := offline_table.row_of(each)) is not None)
+    offline = tuple(row for each in reports if (row := offline_table.row_of(each.at(now))) is not None)
     problems = [
         *of_configuration(
             listed.reading,
@@ -100,13 +103,13 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
             as_when_measured=True,
         ),
         *of_nodes(rows),
-        *_of_pods(listed, pods or (), config, rules.rules),
+        *_of_pods(listed, pods or (), config, rules.rules, now),
         *of_namespaces(namespaces or ()),
     ]
     kinds = machine_kinds(listed.nodes, rows)
     return ClusterReport(
         source=source,
-        time=rfc3339(now),
+        time=rfc3339(time),
         kinds=kinds,
         unknown=sum(row.facts.cpu_model is None for row in rows),
         total=sums_of(rows),
@@ -121,7 +124,7 @@ async def read_report(client: Client, config_namespace: str, source: str, now: d
 
 
 def _of_pods(
-    listed: ListedCluster, pods: Iterable[Pod], config: Mapping[str, str], rules: QoSRules
+    listed: ListedCluster, pods: Iterable[Pod], config: Mapping[str, str], rules: QoSRules, now: datetime
 ) -> Iterator[KnownProblem]:
     """Yield the problems of pods, and what agents report about the offline ones."""
     by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
@@ -130,6 +133,6 @@ def _of_pods(
     for pod in by_key.values():
         on_node[pod.spec.node_name].append(pod)
     for each in listed.nodes:
-        subject = subject_of(each.node, config, on_node[each.node.metadata.name])
+        subject = subject_of(each.node, config, on_node[each.node.metadata.name], now)
         if subject.node.labeled or subject.node.report is not None or subject.node.unreadable:
             yield from of_report(subject)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from corewise.colocation.offline import mark_of
 from corewise.kube.client import Client
@@ -40,7 +41,8 @@ async def read_suppression(client: Client, name: str, config_namespace: str) -> 
         missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
     if pods is None:
         missing.append("pods: you may not read them")
-    return explain_suppression(subject_of(node, data, pods), config_namespace), missing
+    subject = subject_of(node, data, pods, SYSTEM_CLOCK.now())
+    return explain_suppression(subject, config_namespace), missing
 
 
 async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:
@@ -59,12 +61,14 @@ async def _pods(client: Client, node: str) -> Iterable[Pod] | None:
         return None
 
 
-def subject_of(node: Node, data: Mapping[str, str] | None, pods: Iterable[Pod] | None) -> Subject:
+def subject_of(
+    node: Node, data: Mapping[str, str] | None, pods: Iterable[Pod] | None, now: datetime
+) -> Subject:
     """Return the known facts about a node; ``data`` and ``pods`` are None if they may not be read."""
     pods = None if pods is None else tuple(pods)
     meta, allocatable = node.metadata, node.status.allocatable
     return Subject(
-        node=node_report(meta.name, meta.labels, meta.annotations, SYSTEM_CLOCK.now()),
+        node=node_report(meta.name, meta.labels, meta.annotations, now),
         label=meta.labels.get(OVERSUBSCRIPTION),
         settings=settings_for(data, meta.labels),
         batch_cpu_milli=_whole(allocatable, BATCH_CPU),

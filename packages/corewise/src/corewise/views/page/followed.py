@@ -186,7 +186,7 @@ class FollowedCluster:
         readable = not isinstance(known.config_maps.last_error, Forbidden)
         data = (config.data if config else {}) if readable else None
         pods = known.pods_on(node.metadata.name) if known.pods.synced.is_set() else None
-        return subject_of(node, data, pods)
+        return subject_of(node, data, pods, self.clock.now())
 
     def objects(self, used: Mapping[str, int]) -> LiveObjects:
         """Return all objects as they are now; ``used`` is the CPU that each node uses."""
