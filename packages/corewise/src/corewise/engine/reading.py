@@ -114,7 +114,7 @@ from corewise.workload.requests import pod_demand
 _REMEMBERED = 4096
 _TOPOLOGIES_REMEMBERED = 16 * MIB
 _CPU_BYTES = 800
-_FINISHED = frozenset({"Succeeded", "Failed"})
+FINISHED = frozenset({"Succeeded", "Failed"})
 _ZONE = re.compile(r"node-([0-9]{1,4})")
 _NRT_POLICIES = {
     "SingleNUMANode": NumaPolicy.SINGLE_NUMA_NODE,
@@ -318,7 +318,7 @@ def _namespace(pod: Pod) -> str:
 
 def holds_resources(pod: Pod) -> bool:
     """Whether the pod is bound and unfinished."""
-    return bool(pod.spec.node_name) and pod.status.phase not in _FINISHED
+    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
 
 
 def pod_facts(pod: Pod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:

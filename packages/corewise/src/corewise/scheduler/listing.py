@@ -23,7 +23,7 @@ from corewise.engine import (
 from corewise.engine.amplified_cpu import normalized_owned
 from corewise.engine.objects import DISRUPTION_BUDGETS, TOPOLOGIES, DisruptionBudget, ReportedTopology
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
-from corewise.engine.reading import holds_resources, key_of, placement, pod_facts, read_node_facts
+from corewise.engine.reading import FINISHED, holds_resources, key_of, placement, pod_facts, read_node_facts
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import PartialObject
@@ -69,6 +69,10 @@ class ListedPod:
     owned: Mapping[str, int] = field(default_factory=dict)
     divided_by: QuotaRatio | None = None
     ignores_interference: bool = False
+    ended: tuple[str, str] | None = None
+    """The phase of a pod that has ended, and its node, "" if it was never bound."""
+    gates: tuple[str, ...] = ()
+    """The scheduling gates that the pod waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +233,17 @@ def decide_about(
         snapshot = cluster.snapshot()
         decision = (engine or _engine()).decide(facts, snapshot)
         owned = normalized_owned(facts, snapshot) if facts.normalizes else {}
-    return ListedPod(facts, where, decision, findings, tuple(missing), owned=owned)
+    phase = pod.status.phase
+    return ListedPod(
+        facts,
+        where,
+        decision,
+        findings,
+        tuple(missing),
+        owned=owned,
+        ended=(phase, pod.spec.node_name) if phase in FINISHED else None,
+        gates=tuple(each.name for each in pod.spec.scheduling_gates),
+    )
 
 
 def divided_by(

@@ -46,7 +46,16 @@ async def read_pod(
 def explain_pod(listed: ListedPod, node: str) -> Explanation:
     """Explain a pod's placement; the text has one node only if ``node`` names it, the record has all."""
     where = listed.placement
-    heading = "not bound"
+    heading, bound_to = "not bound", where.node if where else None
+    victims = {name: [each.pod.key for each in victims] for name, victims in listed.victims.items()}
+    if listed.ended is not None:
+        phase, last = listed.ended
+        heading, bound_to = (
+            f"finished ({phase}){f' on node {last}' if last else ''}, holds nothing",
+            last or None,
+        )
+    elif listed.gates:
+        heading = f"waits for gates: {', '.join(listed.gates)}"
     if where is not None:
         heading = f"on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
         requested = listed.facts.owned_by_class // MILLI
@@ -54,16 +63,23 @@ def explain_pod(listed: ListedPod, node: str) -> Explanation:
             heading += f" ({len(where.cpus)} for the {requested} that it requests, normalized)"
     record = {
         **decision_record(listed.decision),
-        "node": where.node if where else None,
+        "node": bound_to,
         "cpus": str(where.cpus) if where else "",
         "requests": dict(listed.facts.requests),
         "findings": list(listed.findings),
         **_divided(listed),
         "nodes": list(node_records(listed.decision, node)),
-        "victims": {name: [each.pod.key for each in victims] for name, victims in listed.victims.items()},
+        "victims": {} if _is_not_scheduled(listed) else victims,
+        **({"ended": listed.ended[0]} if listed.ended else {}),
+        **({"gates": list(listed.gates)} if listed.gates else {}),
         **({"ownedCPUs": dict(listed.owned)} if listed.owned else {}),
     }
     return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
+
+
+def _is_not_scheduled(listed: ListedPod) -> bool:
+    """Whether the scheduler does not look at the pod: it has ended, or waits for gates."""
+    return listed.ended is not None or bool(listed.gates)
 
 
 def _divided(listed: ListedPod) -> dict[str, str]:
@@ -80,6 +96,8 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
         where = listed.placement.node if listed.placement else "its node"
         text = f'divided by {ratio.ratio}, the ratio of workload "{ratio.workload}" on {where}'
         yield Line("quotas", f"{text}; the ratio of the node itself is {ratio.node}")
+    if listed.ended is not None:
+        return
     problem = listed.facts.problem
     for finding in listed.findings:
         yield Line(
@@ -92,6 +110,8 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
     decision = listed.decision
     if listed.ignores_interference:
         yield Line("interference", "left out: kube-scheduler asks about this pod only with --pods all")
+    if listed.gates:
+        yield Line("without gates", "the result would be as follows")
     if listed.placement is not None:
         measured = "; measured latency, cache and CPU use include it" if decision.accounts else ""
         yield Line("if not bound", f"the result would be as follows, ignoring the pod's own usage{measured}")
@@ -125,7 +145,8 @@ def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
     rows = [row for row in rows if wanted in {"", decision.names[row]}]
     for row in rows[:_SHOWN_NODES]:
         yield Line(decision.names[row], _verdict(listed, row))
-        if victims := listed.victims.get(decision.names[row]):
+        victims = listed.victims.get(decision.names[row])
+        if victims and not _is_not_scheduled(listed):
             named = ", ".join(f"{each.pod.key} (priority {each.priority})" for each in victims)
             guarded = "; a PodDisruptionBudget forbids this" if any(each.guarded for each in victims) else ""
             yield Line(decision.names[row], f"would have room after evicting {named}{guarded}")
