@@ -46,6 +46,7 @@ def said(text: str, *options: str) -> str:
     [
         ("kubectl get nodes", f"kubectl {NAMED} get nodes"),
         ("kubectl -n own describe pod p", f"kubectl {NAMED} -n own describe pod p"),
+        ("kubectl logs -n own agent-1", f"kubectl {NAMED} logs -n own agent-1"),
         ("try: kubectl cluster-info", f"try: kubectl {NAMED} cluster-info"),
         ("kubectl get nodes | kubectl apply -f -", f"kubectl {NAMED} get nodes | kubectl {NAMED} apply -f -"),
         ("what kubectl prints", "what kubectl prints"),

@@ -24,7 +24,7 @@ _COMMAND = re.compile(
     | (?<![\w/.-])(?<!\ -n\ )(?:
         kubectl(?=
             (?:\ -n\ {_WORD})?
-            \ (?:annotate|apply|auth|cluster-info|delete|describe|drain|edit|get|label|patch|scale|set)
+            \ (?:annotate|apply|auth|cluster-info|delete|describe|drain|edit|get|label|logs|patch|scale|set)
             (?![\w/-])
         )
         | (?P<helm>helm)(?=\ uninstall\ )
