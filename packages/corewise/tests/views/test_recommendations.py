@@ -7,11 +7,13 @@ import shlex
 from collections.abc import Collection
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import ONE, Ratio
+from corewise.views.page.recommended import request_of_containers
 from corewise.views.recommendations import (
     WATCHED_SECONDS,
     Advice,
@@ -22,6 +24,7 @@ from corewise.views.recommendations import (
     Workload,
     recommend,
 )
+from corewise.workload.pods import Pod
 
 WEB = Workload("Deployment", "team", "web")
 POD = PodUse("team/web-1", "n1", WEB, ["main"], requested=4000, used=500, seconds=WATCHED_SECONDS)
@@ -200,3 +203,12 @@ def test_records_name_their_unit_and_object() -> None:
         "command": one.command,
     }
     assert NODE.amplification >= ONE
+
+
+def test_only_requests_of_regular_containers_can_be_lowered() -> None:
+    main = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    sidecar = {"name": "log", "restartPolicy": "Always", "resources": {"requests": {"cpu": "4"}}}
+    spec = {"containers": [main], "initContainers": [sidecar], "overhead": {"cpu": "250m"}}
+    assert request_of_containers(msgspec.convert({"spec": spec}, Pod)) == 1000
+    whole = {**spec, "resources": {"requests": {"cpu": "6"}}}
+    assert request_of_containers(msgspec.convert({"spec": whole}, Pod)) == 0

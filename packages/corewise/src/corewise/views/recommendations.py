@@ -78,7 +78,7 @@ class PodUse:
     """A pod that has not ended. ``used``: the most that it has used in ``seconds``, None if not measured.
 
     ``runs``: its containers do; ``node`` is "" while it has none. ``owns``: it owns CPUs, so no other pod can
-    use what it does not. ``memory`` is the batch memory in bytes.
+    use what it does not. ``memory`` is the batch memory in bytes. ``requested``: by its regular containers.
     """
 
     name: str

@@ -15,6 +15,7 @@ from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError,
 from corewise.scheduler.listing import decide_about
 from corewise.views.node_table import NodeRow
 from corewise.views.page.followed import FollowedCluster
+from corewise.views.page.node_pods import cpu_amount
 from corewise.views.pod_table import OFFLINE, PodRow
 from corewise.views.recommendations import (
     DEFAULT_SCHEDULER,
@@ -111,7 +112,7 @@ class RecommendedTable:
                 node=row.node,
                 workload=workload_of(pod),
                 containers=[each.name for each in pod.spec.containers],
-                requested=row.amounts.cpu,
+                requested=request_of_containers(pod),
                 used=None if most is None else _normalized(most.milli, pod, annotations),
                 seconds=0 if most is None else most.seconds,
                 runs=bool(row.node) and row.phase == _RUNNING,
@@ -185,6 +186,16 @@ def workload_of(pod: Pod) -> Workload:
     if owner.kind == "ReplicaSet" and len(ending) > 1 and owner.name.endswith(ending):
         return Workload("Deployment", meta.namespace, owner.name.removesuffix(ending))
     return Workload(owner.kind, meta.namespace, owner.name)
+
+
+def request_of_containers(pod: Pod) -> int:
+    """Return the milli-CPU that regular containers request; 0 if the pod states its request as a whole.
+
+    Only this is lowered with a container's request: sidecars, and the overhead, keep theirs.
+    """
+    if cpu_amount(pod.spec.resources.requests) is not None:
+        return 0
+    return sum(cpu_amount(each.resources.requests) or 0 for each in pod.spec.containers)
 
 
 def _normalized(milli: int, pod: Pod, annotations: Mapping[str, str]) -> int:
