@@ -148,7 +148,7 @@ def test_unread_label_of_a_namespace_is_a_problem(tmp_path: Path) -> None:
     assert f"kubectl label --overwrite namespace jobs {NORMALIZE_CPUSET}=true" in text
 
 
-def test_reports_of_a_dump_are_as_old_as_then(tmp_path: Path) -> None:
+def test_dump_is_judged_by_its_own_time(tmp_path: Path) -> None:
     file, now = tmp_path / "dump.json", datetime.now(UTC)
     ages = {"late": 40_000, "last": 36_000}  # the dump is ten hours old
     items = [node(name, "16", **labeled(aged(CALM, age, now))) for name, age in ages.items()]
