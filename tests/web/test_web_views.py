@@ -360,6 +360,32 @@ def test_showing_a_decision_keeps_counts_and_row_records(kubeconfig: Path) -> No
     asyncio.run(look())
 
 
+def test_showing_a_pod_keeps_the_order_of_claims(kubeconfig: Path) -> None:
+    owners = ("first", "second", "third")
+
+    async def look() -> None:
+        async with followed(kubeconfig) as (_, documents):
+            before = (await documents.document("nodes", "slow"))["topology"]
+            assert len(before["conflicts"]) == len(owners) - 1
+            for name in owners:
+                await documents.document("pods", f"default/{name}")
+                assert (await documents.document("nodes", "slow"))["topology"] == before
+
+    async def claim_and_look() -> None:
+        async with Client(load_config(str(kubeconfig))) as client:
+            for name in owners:
+                await client.create(
+                    PODS, pod(name, "slow", {"cpu": "2", "memory": "1Gi"}, **OWNING), "default"
+                )
+            try:
+                await look()
+            finally:
+                for name in owners:
+                    await client.delete(PODS, name, "default")
+
+    asyncio.run(claim_and_look())
+
+
 def test_every_problem_row_has_reason_object_and_fix(page: dict[str, Any]) -> None:
     rows = {row["name"]: row for row in plain(page["tables/problems"])["rows"]}
     assert set(rows) == {

@@ -30,6 +30,7 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import PODS
 from corewise.manager.busy_nodes import cpu_usages
 from corewise.normalization.quota import container_quota
+from corewise.pinning.ledger import Ledger
 from corewise.quantities import ONE, Microseconds
 from corewise.ratios.decision import assess
 from corewise.scheduler.listing import decide_about, divided_by
@@ -181,10 +182,11 @@ class PageDocuments:
         )  # as it counts now; it may have changed or gone meanwhile
         if pod is None:
             raise UnknownObject(_no_pod(name))
+        ledger = self._state.counted.cluster.ledger(pod.spec.node_name)
         try:
             listed = decide_about(pod, self._state.counted.cluster, rules)
         finally:
-            self._state.count(pod)
+            self._count_again(pod, ledger)
         node = self._state.nodes.get(pod.spec.node_name)
         annotations = node.metadata.annotations if node else {}
         listed = replace(
@@ -204,6 +206,20 @@ class PageDocuments:
             "usedRawCPUMilli": self._cluster.usages.pods.get(name),
             "events": event_records(self._events_about("Pod", plain, namespace)),
         }
+
+    def _count_again(self, pod: Pod, before: Ledger | None) -> None:
+        """Count a pod that was left out; of CPUs that several pods claim, the first keeps its claim."""
+        self._state.count(pod)
+        key = key_of(pod)
+        if before is None or not before.conflicts or key not in before.claims:
+            return
+        owners = [*before.claims]
+        for owner in owners[owners.index(key) + 1 :]:
+            namespace, _, name = owner.partition("/")
+            later = self._state.pods.get(name, namespace)
+            if later is not None:  # else it is no pod's, but of the node's ledger alone
+                self._state.counted.cluster.remove_pod(owner)
+                self._state.count(later)
 
     def _pods_of(self, node: Node) -> list[dict[str, Any]]:
         """Return the pods of a node, with what they use, and how long they wait and are throttled."""
