@@ -21,6 +21,7 @@ reports, `label` the enabling label.
 | raise of corewise's ratio by hand | taken back, though pods exceed what status shows     |
 | the same, allowed by annotation   | patched, a problem says so                           |
 | configuration unknown             | nothing                                              |
+| errors hide what it says          | nothing, a problem                                   |
 | Koordinator's webhook present     | nothing                                              |
 | status not as recorded            | pending; after 30 s repaired with raw amounts        |
 """
@@ -46,6 +47,7 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
+    AMPLIFY_CAPACITY,
     CPU_BASIC_INFO,
     MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
@@ -289,6 +291,25 @@ def test_configuration_problem_is_not_repeated_on_every_node() -> None:
 def in_parts(amplification: str, normalization: str = "{}") -> ClusterContext:
     data = {NORMALIZATION_KEY: normalization, AMPLIFICATION_KEY: amplification}
     return ClusterContext(read_configuration(ConfigMap(data=data)).configuration)
+
+
+UNDECIDED = {
+    "enable of the cluster": '{"enable":"true","resourceAmplificationRatio":{"cpu":1.5}}',
+    "enable of the node's entry": '{"enable":true,"nodeConfigs":[{"nodeSelector":{},"enable":"false",'
+    '"resourceAmplificationRatio":{"cpu":3}}]}',
+    "amplifyCapacity": '{"enable":true,"amplifyCapacity":"true","resourceAmplificationRatio":{"cpu":1.5}}',
+    "a selector": '{"enable":true,"nodeConfigs":[{"nodeSelector":{"matchLabels":3}}]}',
+    "a misspelled resource": '{"enable":true,"amplifyCapacity":false,"resourceAmplificationRatio":{"cpus":3}}',
+    "no object": "[]",
+}
+
+
+@pytest.mark.parametrize("text", UNDECIDED.values(), ids=UNDECIDED)
+def test_nodes_keep_ratios_that_errors_concern(text: str) -> None:
+    before = {NORMALIZATION_RATIO: "1.00", AMPLIFY_CAPACITY: "false"}
+    assessment = assess(view(SETTLED | before, cpu="16"), in_parts(text))
+    assert not only(assessment, PatchNode)
+    assert Reason.CONFIG_INVALID in {each.reason for each in assessment.problems}
 
 
 def test_bad_entry_holds_its_amounts_while_others_count() -> None:

@@ -115,13 +115,15 @@ class NormalizationStrategy:
 class AmplificationStrategy:
     """The original ratios, which normalization then multiplies.
 
-    Those of the ``unreadable`` resources stay as they are: what is said of them has errors.
+    Those of the ``unreadable`` resources, and all if ``is_unreadable``, stay as they are: what is said of
+    them has errors.
     """
 
     enable: bool = False
     ratios: Mapping[AmplifiableResource, Ratio] = field(default_factory=dict)
     amplifies_capacity: bool = True
     unreadable: frozenset[AmplifiableResource] = frozenset()
+    is_unreadable: bool = False
 
     @property
     def originals(self) -> Mapping[AmplifiableResource, Ratio]:
@@ -292,17 +294,23 @@ def _normalization_ratio(decoder: Decoder, place: Place, hint: str = _BASELINE) 
 def _amplification_strategy(
     decoder: Decoder, fields: Fields, inherited: AmplificationStrategy, largest: Ratio
 ) -> AmplificationStrategy:
-    ratios, unreadable = dict(inherited.ratios), set(inherited.unreadable)
     known = tuple(AmplifiableResource)
     before = decoder.error_count
     enable = either(decoder.flag(fields["enable"]), inherited.enable)
+    amplifies_capacity = either(decoder.flag(fields["amplifyCapacity"]), inherited.amplifies_capacity)
     entries = decoder.entries(fields["resourceAmplificationRatio"])
-    if decoder.error_count > before:
+    is_unreadable = inherited.is_unreadable or decoder.error_count > before
+    ratios, unreadable = dict(inherited.ratios), set(inherited.unreadable)
+    unknown = [key for key, _ in entries if key.path[-1] not in known]
+    for key in unknown:
+        near = decoder.near(str(key.path[-1]), known)
+        decoder.error(key, f"only cpu and memory can be amplified{near}")
+    if unknown:
+        # Each may be meant for a resource that has no good ratio beside it.
         unreadable.update(known)
     for key, place in entries:
         name = str(key.path[-1])
         if name not in known:
-            decoder.error(key, f"only cpu and memory can be amplified{decoder.near(name, known)}")
             continue
         resource = AmplifiableResource(name)
         ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller")
@@ -314,6 +322,7 @@ def _amplification_strategy(
     return AmplificationStrategy(
         enable=enable,
         ratios=MappingProxyType(ratios),
-        amplifies_capacity=either(decoder.flag(fields["amplifyCapacity"]), inherited.amplifies_capacity),
+        amplifies_capacity=amplifies_capacity,
         unreadable=frozenset(unreadable),
+        is_unreadable=is_unreadable,
     )

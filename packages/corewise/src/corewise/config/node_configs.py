@@ -130,7 +130,9 @@ def read_node_configs(
     ``around``: the member that holds those of the cluster, where they do not stand beside ``member``.
     """
     own = tuple(keys)
+    before = decoder.error_count
     root = decoder.fields(decoder.root, (*((around,) if around else own), member))
+    has_lost_entries = decoder.error_count > before
     cluster = read(decoder, decoder.fields(root[around], own) if around else root, default)
     entries: list[NodeConfig[S]] = []
     earlier = _EarlierEntries()
@@ -138,7 +140,7 @@ def read_node_configs(
     places = decoder.items(root[member])
     if len(places) > MOST_ENTRIES:
         decoder.error(root[member], f"has {len(places):,} entries: the first {MOST_ENTRIES:,} are read")
-    has_lost_entries = decoder.error_count > before
+    has_lost_entries |= decoder.error_count > before
     for index, place in enumerate(places[:MOST_ENTRIES]):
         before = decoder.error_count
         fields = decoder.fields(place, (*_ENTRY_KEYS, *own))

@@ -40,6 +40,7 @@ from corewise.amplification import (
 from corewise.amplification.amounts import count
 from corewise.amplification.annotations import effective_ratios, read_node
 from corewise.amplification.repair import PATIENCE
+from corewise.config.configuration import AmplificationConfig
 from corewise.config.workload_ratios import print_workload_ratios
 from corewise.normalization.decision import NormalizationVerdict, decide
 from corewise.quantities import ONE
@@ -221,9 +222,9 @@ def wanted_ratio(
     """Return the amplification verdict; without a known configuration, all entries stay as they are."""
     config = context.configuration.amplification
     strategy = config.strategy_for(node.labels)[0] if config else None
-    if strategy is None or context.koordinator or (config and config.is_undecided(node.labels)):
+    if strategy is None or context.koordinator or _is_undecided(node.labels, config):
         held = _EVERYTHING
-    elif strategy:
+    else:
         held |= {str(resource) for resource in strategy.unreadable}
     originals = {str(resource): ratio for resource, ratio in strategy.originals.items()} if strategy else {}
     return decide_ratio(
@@ -233,6 +234,13 @@ def wanted_ratio(
         held=held,
         maximum=context.largest,
     )
+
+
+def _is_undecided(labels: Mapping[str, str], config: AmplificationConfig | None) -> bool:
+    """Whether errors hide what the configuration says of a node with these labels."""
+    if config is None:
+        return True
+    return config.is_undecided(labels) or config.strategy_for(labels)[0].is_unreadable
 
 
 def amplifies_capacity(labels: Mapping[str, str], configuration: ClusterConfiguration) -> bool:
@@ -273,7 +281,7 @@ def _unknown_or_in_the_way(
     config = context.configuration.amplification
     if config is None:
         yield Finding(Reason.CONFIG_INVALID, _unknown_key(AMPLIFICATION_KEY))
-    elif config.is_undecided(node.labels) or config.strategy_for(node.labels)[0].unreadable:
+    elif _is_undecided(node.labels, config) or config.strategy_for(node.labels)[0].unreadable:
         message = (
             f"the key {AMPLIFICATION_KEY} has errors in entries that may apply to the node; "
             "ratios stay as they are"
@@ -318,7 +326,7 @@ def _annotation_patch(
 ) -> PatchNode | None:
     """Return the one patch that writes normalization and amplification together, if anything changed."""
     changes = dict(ratio.changes)
-    if configuration.amplification is not None:
+    if not _is_undecided(node.labels, configuration.amplification):
         raw_capacity = ratio.ratios and not amplifies_capacity(node.labels, configuration)
         flag = "false" if raw_capacity else None
         if node.annotations.get(AMPLIFY_CAPACITY) != flag:
