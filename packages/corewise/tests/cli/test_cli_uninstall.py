@@ -255,9 +255,9 @@ async def test_label_withdraws_offers_to_offline_pods(world: World) -> None:
         ('{"enabled": false, "nodeConfigs": [{"nodeSelector": {}, "enabled": true}]}', True),
         ('{"highThreshold": 80}', True),
         ('{"enabled": false}', False),
-        ("", False),
+        ("", True),
     ],
-    ids=["defaults", "per pod", "some nodes", "errors: the last good one", "disabled", "empty"],
+    ids=["defaults", "per pod", "some nodes", "errors: the last good one", "disabled", "blank: an error"],
 )
 async def test_suppression_of_unlabeled_nodes_is_named(world: World, text: str, named: bool) -> None:
     await world.add_node("n1")

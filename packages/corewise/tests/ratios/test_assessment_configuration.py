@@ -28,7 +28,13 @@ def test_key_never_good_is_unknown_and_absent_empty() -> None:
     reading = read_configuration(ConfigMap(data={NORMALIZATION_KEY: "{"}), UNKNOWN)
     assert reading.configuration.normalization is None
     assert reading.configuration.amplification is not None
-    assert not read_configuration(ConfigMap(data={NORMALIZATION_KEY: " \n"})).bad_keys
+
+
+def test_blank_key_is_an_error_not_an_absent_key() -> None:
+    good = read_configuration(ConfigMap(data={AMPLIFICATION_KEY: '{"enable":true}'})).configuration
+    reading = read_configuration(ConfigMap(data={AMPLIFICATION_KEY: " \n"}), good)
+    assert reading.bad_keys == (AMPLIFICATION_KEY,)
+    assert reading.configuration.amplification == good.amplification
 
 
 def test_bad_colocation_keys_and_entry_clashes_are_reported() -> None:

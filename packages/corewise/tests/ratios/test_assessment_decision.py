@@ -299,7 +299,8 @@ UNDECIDED = {
     '"resourceAmplificationRatio":{"cpu":3}}]}',
     "amplifyCapacity": '{"enable":true,"amplifyCapacity":"true","resourceAmplificationRatio":{"cpu":1.5}}',
     "a selector": '{"enable":true,"nodeConfigs":[{"nodeSelector":{"matchLabels":3}}]}',
-    "a misspelled resource": '{"enable":true,"amplifyCapacity":false,"resourceAmplificationRatio":{"cpus":3}}',
+    "a misspelled resource": '{"enable":true,"amplifyCapacity":false,'
+    '"resourceAmplificationRatio":{"cpus":3}}',
     "no object": "[]",
 }
 

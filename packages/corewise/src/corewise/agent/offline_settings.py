@@ -109,8 +109,8 @@ class ColocationConfiguration:
         absent: Configuration[S],
         last_good: Configuration[S] | None,
     ) -> Configuration[S] | None:
-        text = data.get(key, "")
-        if not text.strip():
+        text = data.get(key)
+        if text is None:
             return absent
         parsed = parse(text)
         self.warnings += [f"{key}: {each}" for each in parsed.warnings]

@@ -41,8 +41,8 @@ def configuration_of(texts: Mapping[str, str], file: str) -> ClusterConfiguratio
     Raises:
         Failure: if one of them has errors.
     """
-    normalization = parse_normalization(texts.get(NORMALIZATION_KEY) or "{}")
-    amplification = parse_amplification(texts.get(AMPLIFICATION_KEY) or "{}")
+    normalization = parse_normalization(texts.get(NORMALIZATION_KEY, "{}"))
+    amplification = parse_amplification(texts.get(AMPLIFICATION_KEY, "{}"))
     keyed = zip(_KEYS, (normalization.errors, amplification.errors), strict=True)
     errors = [f"{key}, {problem}" for key, problems in keyed for problem in problems]
     if errors or normalization.value is None or amplification.value is None:

@@ -168,9 +168,11 @@ def read_configuration(
 
 
 def config_map_text(config_map: ConfigMap | None, key: str) -> str | None:
-    """Return the text under a key; None if the ConfigMap or the key is absent, or the text is blank."""
-    text = config_map.data.get(key, "") if config_map else ""
-    return text if text.strip() else None
+    """Return the text under a key; None if the ConfigMap or the key is absent.
+
+    A blank text is a text with an error: what it was meant to say is not known.
+    """
+    return config_map.data.get(key) if config_map else None
 
 
 def conflicts(

@@ -97,8 +97,8 @@ def _configured(
 ) -> Configured[Any]:
     if data is None:
         return Configured(None, "unknown: the ConfigMap could not be read")
-    text = data.get(key, "")
-    if not text.strip():
+    text = data.get(key)
+    if text is None:
         return Configured(absent.cluster, f"defaults: there is no key {key}")
     config = parse(text).value
     if config is None:

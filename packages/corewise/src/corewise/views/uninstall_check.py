@@ -171,7 +171,7 @@ def _of_config(
     ratios = [key for key, is_blamed in blamed.items() if is_blamed and key in data]
     if ratios:
         yield _of_keys(namespace, ratios, f"sets the ratios of nodes ({', '.join(ratios)})")
-    if _holds_back(data.get(SUPPRESSION_KEY, "")):
+    if _holds_back(data.get(SUPPRESSION_KEY)):
         why = f"holds offline pods back ({SUPPRESSION_KEY}): their quotas and cpu.idle would stay"
         yield _of_keys(namespace, [SUPPRESSION_KEY], why)
 
@@ -183,12 +183,12 @@ def _of_keys(namespace: str, keys: Collection[str], why: str) -> Hindrance:
     return Hindrance(f"configmap/{CONFIG_NAME}", why, command)
 
 
-def _holds_back(text: str) -> bool:
-    """Whether agents may hold offline pods back by a text of ``cpu-suppression-config``.
+def _holds_back(text: str | None) -> bool:
+    """Whether agents may hold offline pods back by a text of ``cpu-suppression-config``; None: no such key.
 
     They do so on nodes without the label, too. A text with errors counts: agents keep the last good one.
     """
-    if not text.strip():
+    if text is None:
         return False
     config = parse_suppression(text).value
     if config is None:
