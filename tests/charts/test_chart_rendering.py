@@ -242,6 +242,9 @@ def test_default_chart_installs_what_kustomize_does_plus_test() -> None:
     assert by_key(installed) == by_key(shipped)
 
 
+NO_POLICIES = {name: {"enabled": False} for name in ("resourceStatus", "qosClass", "agentNode")}
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl, which renders kustomizations")
 @pytest.mark.parametrize(
     ("overlay", "values"),
@@ -249,7 +252,12 @@ def test_default_chart_installs_what_kustomize_does_plus_test() -> None:
         ("cert-manager", {"certificates": {"from": "certManager"}, "scheduler": {"enabled": False}}),
         (
             "interference",
-            {"interference": {"enabled": True}, "manager": {"enabled": False}, "agent": {"enabled": False}},
+            {
+                "interference": {"enabled": True},
+                "manager": {"enabled": False},
+                "agent": {"enabled": False},
+                "policies": NO_POLICIES,
+            },
         ),
         (
             "client-ca",
@@ -257,13 +265,13 @@ def test_default_chart_installs_what_kustomize_does_plus_test() -> None:
                 "certificates": {"clientCA": "corewise-webhook-client-ca"},
                 "scheduler": {"enabled": False},
                 "agent": {"enabled": False},
+                "policies": NO_POLICIES,
             },
         ),
     ],
 )
 def test_kustomize_overlay_installs_what_the_chart_does(overlay: str, values: dict[str, Any]) -> None:
-    policies = {name: {"enabled": False} for name in ("resourceStatus", "qosClass", "agentNode")}
-    rendered = chart.render({"image": {"tag": "latest"}, "policies": policies, **values})
+    rendered = chart.render({"image": {"tag": "latest"}, **values})
     made = subprocess.run(
         ["kubectl", "kustomize", str(ROOT / "deploy" / overlay)], capture_output=True, text=True, check=True
     )
