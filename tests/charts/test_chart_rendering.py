@@ -295,6 +295,18 @@ def test_a_program_that_is_off_leaves_nothing(program: str) -> None:
     assert (agents_policy in map(key, made)) == (program != "agent")
 
 
+@pytest.mark.parametrize("program", ["manager", "scheduler", "agent", "web"])
+def test_extra_arguments_reach_the_program_as_written(program: str) -> None:
+    extra = ["--kubelet-user=system:node:", "--title=a: b #1"]
+    made = objects(chart.render({**FULL, program: {**FULL[program], "extraArgs": extra}}))
+    (pods,) = (
+        each["spec"]["template"]["spec"]
+        for each in made
+        if key(each)[2] == f"corewise-{program}" and "template" in each.get("spec", {})
+    )
+    assert [each for each in pods["containers"][0]["args"] if each in extra] == extra
+
+
 def budgets(values: dict[str, Any]) -> dict[str, Any]:
     """Return minAvailable of each program that has a PodDisruptionBudget."""
     return {

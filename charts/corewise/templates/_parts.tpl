@@ -47,7 +47,7 @@ affinity:
 {{- if or .callers .callerPods }}
       from:
         {{- range .callers }}
-        - {ipBlock: {cidr: {{ . }}}}
+        - {ipBlock: {cidr: {{ . | quote }}}}
         {{- end }}
         {{- with .callerPods }}
         {{- toYaml . | nindent 8 }}
