@@ -196,6 +196,13 @@ async def test_fresh_cluster_gets_one_path_by_served_apis(
         assert frozenset({Path.WEBHOOK, Path.POLICY}) not in here.paths
 
 
+async def test_an_installer_that_ends_reports_no_path(api_server: LocalAPIServer, tmp_path: FilePath) -> None:
+    async with cluster(api_server, tmp_path) as here:
+        async with here.installer():
+            await here.has(Path.POLICY)
+        assert here.paths[-1] == frozenset()
+
+
 @pytest.mark.parametrize("forced", [None, Path.POLICY, Path.WEBHOOK])
 async def test_server_without_policies_always_gets_the_webhook(
     tmp_path: FilePath, forced: Path | None

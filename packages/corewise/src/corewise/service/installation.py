@@ -83,9 +83,9 @@ class Alternative:
 
     ``policies``: each policy before its binding. ``forced``: the path that an option names; None is by what
     the API server serves. ``works``: whether a policy that is installed was seen to work, also while the
-    webhook is there. ``report`` is told, after every look, which of them are there. ``stopped``: while
-    it says so there must be no policy, and one that is there goes at once: a webhook can keep still.
-    ``in_file``: whether the API server has the policy in a file.
+    webhook is there. ``report`` is told, after every look, which of them are there; at the end, none.
+    ``stopped``: while it says so there must be no policy, and one that is there goes at once: a webhook can
+    keep still. ``in_file``: whether the API server has the policy in a file.
     """
 
     policies: Callable[[], Objects]
@@ -134,12 +134,17 @@ class Installer:
 
     async def run(self) -> None:
         """Look every ten seconds, sooner when something is outdated, until canceled."""
-        while True:
-            self.outdated.clear()
-            base, bundle = self._base(), self._bundle()
-            is_known = base is not None and bundle is not None
-            await self._look(client_config(base or "", bundle or "") if is_known else None)
-            await sleep_unless(self.outdated, self._clock, _LOOK_EVERY)
+        try:
+            while True:
+                self.outdated.clear()
+                base, bundle = self._base(), self._bundle()
+                is_known = base is not None and bundle is not None
+                await self._look(client_config(base or "", bundle or "") if is_known else None)
+                await sleep_unless(self.outdated, self._clock, _LOOK_EVERY)
+        finally:
+            # From here on, the next leader says what is there.
+            for alternative in self._alternatives:
+                alternative.report(frozenset())
 
     async def _look(self, config: ClientConfig | None) -> None:
         """Apply what is not as it should be; an error is logged and tried again at the next look.
