@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from corewise.amplification.policy import amplification_policy, static_policy
 from corewise.kube.errors import KubeError, NotFound
-from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
+from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS, Resource
 from corewise.manager.amplification_path import policy_in_file, policy_works
 from corewise.manager.options import (
     KUBELET_USER,
@@ -239,6 +239,46 @@ async def test_file_with_other_options_counts_as_absent(
         await shows(manager, POLICY)
         await world.shows_cpu("fast", "16")
     assert "corewise manager policy --static" in caplog.text
+
+
+_GROUP = ("admissionregistration.k8s.io", "v1")
+_KIND = "ValidatingAdmissionPolicy"
+REFUSING: tuple[tuple[Resource[dict[str, Any]], dict[str, Any]], ...] = (
+    (
+        Resource(*_GROUP, "validatingadmissionpolicies", _KIND, namespaced=False, type=dict[str, Any]),
+        {
+            "matchConstraints": {"resourceRules": [rule("nodes/status", "UPDATE", scope="Cluster")]},
+            "validations": [{"expression": "object.metadata.name != 'fast'"}],
+        },
+    ),
+    (
+        Resource(
+            *_GROUP,
+            "validatingadmissionpolicybindings",
+            f"{_KIND}Binding",
+            namespaced=False,
+            type=dict[str, Any],
+        ),
+        {"policyName": "no", "validationActions": ["Deny"]},
+    ),
+)
+
+
+async def test_a_node_that_refuses_stops_no_installation(world: World) -> None:
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, POLICY)
+        await world.shows_cpu("fast", "16")
+        for resource, spec in REFUSING:
+            await world.client.create(resource, {"metadata": {"name": "no"}, "spec": spec})
+        (binding,) = await policy_names(world)
+        await world.client.delete(MUTATING_POLICY_BINDINGS, binding)
+        world.clock.skip(10)
+
+        async def restored() -> bool:
+            return bool(await policy_names(world))
+
+        await eventually(restored)
 
 
 async def test_a_node_that_is_gone_answers_nothing(world: World) -> None:

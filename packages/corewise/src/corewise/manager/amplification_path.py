@@ -23,7 +23,7 @@ from typing import Any
 from corewise.amplification.amounts import AMPLIFIABLE
 from corewise.amplification.policy import ASKED, amplification_policy, fingerprint
 from corewise.kube.client import Client
-from corewise.kube.errors import NotFound
+from corewise.kube.errors import APIError, NotFound
 from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.manager.options import AmplifyBy, ManagerOptions
 from corewise.manager.snapshot import Snapshot
@@ -83,16 +83,22 @@ def _documents(options: ManagerOptions) -> list[dict[str, Any]]:
 
 
 async def policy_in_file(client: Client, options: ManagerOptions, snapshot: Snapshot) -> bool:
-    """Say whether the API server that answers has this manager's policy in a file; False without a node.
+    """Say whether the API server that answers has this manager's policy in a file.
+
+    False without a node, and if nodes refuse the probe: the manager's own policy beside it does no harm.
 
     Raises:
         KubeError: if the API server cannot be asked.
     """
     body = {"metadata": {"annotations": {AMPLIFICATION_PROBE: ASKED}}}
+    refusals = 0
     for node in [*snapshot.nodes.items.values()]:
         found = await _try(client, node.metadata.name, body)
-        if found is not None:
+        if isinstance(found, Node):
             break
+        refusals += found is not None
+        if refusals == _PROBED:
+            return False
     else:
         return False
     answer, own = found.metadata.annotations.get(AMPLIFICATION_PROBE, ASKED), fingerprint(_documents(options))
@@ -143,20 +149,26 @@ def _probes(nodes: Iterable[Node]) -> Iterator[tuple[str, str, str]]:
 
 
 async def _undoes(client: Client, node: str, resource: str, raw: str) -> bool | None:
-    """Say whether the raw amount of a node is not stored; None if the node is gone."""
+    """Say whether the raw amount of a node is not stored; None if the node is gone, False if it refuses."""
     body = {
         "metadata": {"annotations": {AMPLIFICATION_PROBE: "raw"}},
         "status": {"allocatable": {resource: raw}},
     }
     found = await _try(client, node, body)
-    if found is None:
-        return None
+    if not isinstance(found, Node):
+        return None if found is None else False
     return quantities(found.status.allocatable) != quantities({**found.status.allocatable, resource: raw})
 
 
-async def _try(client: Client, node: str, body: Mapping[str, Any]) -> Node | None:
-    """Return a Node as a patch of its status would leave it; None if it was deleted meanwhile."""
+async def _try(client: Client, node: str, body: Mapping[str, Any]) -> Node | APIError | None:
+    """Return a Node as a patch of its status would leave it.
+
+    None if it was deleted meanwhile, and the error if it cannot be patched, which others may be.
+    """
     try:
         return await client.patch(WORKLOAD_NODES, node, body, subresource="status", dry_run=True)
     except NotFound:
         return None
+    except APIError as error:
+        log.warning("a node cannot be probed", extra=fields(node=node, error=error, hint=error.hint))
+        return error
