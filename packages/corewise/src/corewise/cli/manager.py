@@ -69,7 +69,8 @@ LARGEST = click.option(
     invoke_without_command=True,
     epilog=examples(
         "corewise manager --dry-run --no-leader-elect",
-        "corewise manager --manage-webhooks \\\n  --webhook-service corewise-system/corewise-manager",
+        "corewise manager --manage-webhooks --webhook-listen :9443 \\\n"
+        "  --webhook-service corewise-system/corewise-webhook",
     ),
 )
 @cluster_options
