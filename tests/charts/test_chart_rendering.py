@@ -423,6 +423,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scheduler": {"hostNetwork": True}}, "got boolean, want object"),
     ({"manager": {"replicas": "two"}}, "got string, want integer"),
     ({"manager": {"resources": {"requests": {"cpu": "much"}}}}, "'much' does not match pattern"),
+    ({"manager": {"resources": {"limits": {"memory": "9ki"}}}}, "'9ki' does not match pattern"),
     ({"size": "huge"}, "value must be one of 'small', 'medium', 'large'"),
     ({"agent": {"tolerations": [{"effect": "Never"}]}}, "tolerations/0/effect"),
     ({"agent": {"extraArgs": ["once"]}}, "'once' does not match pattern"),
