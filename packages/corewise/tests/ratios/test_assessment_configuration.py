@@ -30,7 +30,7 @@ def test_key_never_good_is_unknown_and_absent_empty() -> None:
     assert reading.configuration.amplification is not None
 
 
-def test_blank_key_is_an_error_not_an_absent_key() -> None:
+def test_blank_key_is_an_error_not_absent() -> None:
     good = read_configuration(ConfigMap(data={AMPLIFICATION_KEY: '{"enable":true}'})).configuration
     reading = read_configuration(ConfigMap(data={AMPLIFICATION_KEY: " \n"}), good)
     assert reading.bad_keys == (AMPLIFICATION_KEY,)
