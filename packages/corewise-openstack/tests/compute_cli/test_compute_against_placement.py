@@ -300,6 +300,9 @@ def test_claims_in_placement_change_only_together_with_it(
     assert ended("evacuate", guest(1), "--to", "b", *hosts) == refused
     assert ended("resize", guest(1), *flavor(tmp_path, 6), *hosts) == refused
     assert ended("delete", guest(1), *hosts) == refused
+    other = next(name for name, host in world.hosts.known.items() if not host.guests())
+    unnamed = ended("delete", guest(1), *hosts, "--host", other, *placement)
+    assert unnamed == (ExitCode.NOT_FOUND, "HostUnknown")
     assert [host.guests() for host in world.hosts.known.values()] == ledgers
     assert run("move", guest(1), "--to", "b", *hosts, *placement).exit_code == 0
     ledgers = [host.guests() for host in world.hosts.known.values()]

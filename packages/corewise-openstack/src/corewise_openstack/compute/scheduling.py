@@ -33,7 +33,13 @@ from msgspec.structs import replace
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
-from corewise_openstack.compute.errors import ComputeError, GuestExists, GuestUnknown, LedgerUnusable
+from corewise_openstack.compute.errors import (
+    ComputeError,
+    GuestExists,
+    GuestUnknown,
+    HostUnknown,
+    LedgerUnusable,
+)
 from corewise_openstack.compute.hosts import ComputeHost, Hosts
 from corewise_openstack.compute.ledger import (
     Change,
@@ -44,7 +50,7 @@ from corewise_openstack.compute.ledger import (
     HostDemands,
     record_of,
 )
-from corewise_openstack.compute.offers import Candidate, Offers
+from corewise_openstack.compute.offers import CPU_CLASSES, Candidate, Offers
 from corewise_openstack.compute.verdicts import (
     HostScores,
     NoValidHost,
@@ -256,6 +262,7 @@ class GuestScheduler:
             GuestUnknown: if neither Placement nor a ledger knows it.
             NovaGivesCPUs, ProviderOfNova: if it is a guest of Nova's.
             GuestMoving: if it is being moved.
+            HostUnknown: if it holds CPUs of a host that is not known: that host's ledger may have it.
             ComputeError: if it may be on a host whose ledger or files cannot be used.
         """
         host = self._hosts.having(guest)
@@ -263,6 +270,7 @@ class GuestScheduler:
             self._hosts.raise_unusable()
             self._hosts.refuse_moving(guest)
             self._offers.refuse_guest_of_nova(guest)
+            self._refuse_unnamed_host(guest)
             if not self._offers.release(guest):
                 raise GuestUnknown(f"no host has a guest {guest}")
             return None
@@ -272,6 +280,16 @@ class GuestScheduler:
             self._hosts.refuse_moving(guest)
             host.agent.release(guest)
         return host.name
+
+    def _refuse_unnamed_host(self, guest: str) -> None:
+        held = self._offers.held(guest) or {}
+        giving = [uuid for uuid, amounts in held.items() if CPU_CLASSES & amounts.keys()]
+        for relation in self._offers.relations(giving).values():
+            if relation.name not in self._hosts.known:
+                raise HostUnknown(
+                    f"guest {guest} holds CPUs of host {relation.name}, which is not among the hosts named",
+                    hint="name it, so that its ledger gives the CPUs back too: add --hosts DIR or --agent URL",
+                )
 
     def _rounds(self, request: GuestRequest) -> Iterator[Sequence[Candidate]]:
         """Yield the hosts to try: those of the query, then those of the fallback; beside Nova all at once."""
