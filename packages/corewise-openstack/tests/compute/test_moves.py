@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from compute.compute_world import IMPATIENT, World, guest, request, wanted
 from compute.faults import Faulty, down, on_writes
@@ -22,7 +23,13 @@ from corewise.quantities import Bytes
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute.adoption import follow
-from corewise_openstack.compute.errors import GuestMoving, GuestNotMoving, GuestUnknown, SourceAlive
+from corewise_openstack.compute.errors import (
+    GuestMoving,
+    GuestNotMoving,
+    GuestUnknown,
+    PlacementNotNamed,
+    SourceAlive,
+)
 from corewise_openstack.compute.ledger import GuestState, HostRecord, LedgerFile, MovePhase
 from corewise_openstack.compute.moving import GuestMover, WantedMove
 from corewise_openstack.compute.placement import PlacementOffers
@@ -336,6 +343,21 @@ def test_unfinished_move_refuses_another_size(stage: Stage, case: str) -> None:
     before = stage.entries(), stage.held(GUEST), stage.held(MOVE)
     with pytest.raises(GuestMoving, match=r"is being moved from host a"):
         stage.mover().begin(second)
+    assert (stage.entries(), stage.held(GUEST), stage.held(MOVE)) == before
+
+
+@pytest.mark.parametrize("command", [confirm, revert, lambda stage: stage.world.scheduler().delete(GUEST)])
+def test_another_placement_changes_no_claim(stage: Stage, command: Command) -> None:
+    if command in {confirm, revert}:
+        to_b(stage)
+    for host in stage.world.hosts.known.values():
+        with host.ledger.changing() as change:
+            change.write(
+                {each: replace(record, provider=guest(500)) for each, record in change.host.guests.items()}
+            )
+    before = stage.entries(), stage.held(GUEST), stage.held(MOVE)
+    with pytest.raises(PlacementNotNamed, match="in another Placement"):
+        command(stage)
     assert (stage.entries(), stage.held(GUEST), stage.held(MOVE)) == before
 
 

@@ -17,7 +17,7 @@ from corewise_openstack.compute.errors import GuestExists, GuestUnknown, LedgerD
 from corewise_openstack.compute.ledger import GuestState
 from corewise_openstack.compute.offers import LocalOffers
 from corewise_openstack.compute.placement import PlacementOffers
-from corewise_openstack.compute.scheduling import GuestScheduler
+from corewise_openstack.compute.scheduling import GuestScheduler, settle
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
 from corewise_openstack.tracking import Compat, GuestRequest, Membership
 from corewise_openstack.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory
@@ -368,6 +368,16 @@ def test_scheduler_without_placement_keeps_claims_made_there(world: World) -> No
     assert isinstance(offline.schedule(*wanted(2, request(8, DEDICATED))), Placed)
     assert isinstance(offline.schedule(*wanted(3, request(1, DEDICATED))), NoValidHost)
     assert world.hosts.known[SMT].guests()[guest(1)] == died
+
+
+def test_another_placement_settles_no_claim(world: World) -> None:
+    world.host(SMT)
+    died = replace(placed(world, 1, request(8, DEDICATED)).record, state=GuestState.CLAIMING)
+    elsewhere = {guest(1): replace(died, provider=guest(500))}
+    with world.hosts.known[SMT].ledger.changing() as change:
+        change.write(elsewhere)
+        settle(change, PlacementOffers(world.client))
+    assert world.hosts.known[SMT].guests() == elsewhere
 
 
 def test_host_with_a_doubly_owned_cpu_takes_nothing(world: World) -> None:

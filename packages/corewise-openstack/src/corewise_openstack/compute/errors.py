@@ -158,7 +158,7 @@ class MoveRefused(ComputeError):
 
 
 class PlacementNotNamed(ComputeError):
-    """A guest's claim is to change, it is in a Placement, and none is named."""
+    """A guest's claim is to change, it is in a Placement, and none is named, or another one."""
 
     reason = Reason.PLACEMENT_NOT_NAMED
 

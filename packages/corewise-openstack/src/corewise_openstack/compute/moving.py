@@ -58,7 +58,7 @@ from corewise_openstack.compute.ledger import (
     record_of,
 )
 from corewise_openstack.compute.moved_claims import claim_there, tie_to_source, unsuited_traits
-from corewise_openstack.compute.offers import Allocations, Offers
+from corewise_openstack.compute.offers import Allocations, Offers, refuse_other_placement
 from corewise_openstack.compute.scheduling import (
     HOST_TIMEOUT,
     UNCERTAIN,
@@ -150,6 +150,7 @@ class GuestMover:
         Raises:
             GuestNotMoving: if it is not being moved.
             GuestMoving: if it has not moved yet, or is on its way back.
+            PlacementNotNamed: if its claims are in another Placement.
             ComputeError, OpenStackError: what else prevents it; the same call finishes it.
         """
         with self._unfinished(guest) as (ledgers, move):
@@ -210,6 +211,9 @@ class GuestMover:
                 raise GuestNotMoving(
                     f"guest {guest} is no longer being moved", hint=Reason.GUEST_NOT_MOVING.fix
                 )
+            there = ledgers.destination.host.guests
+            claimed = there.get(move.migration) or there[guest]
+            refuse_other_placement(guest, claimed.provider, move.destination, self._offers)
             yield ledgers, move
 
     @contextmanager

@@ -170,6 +170,23 @@ def refuse_claim_in_placement(guest: str, hosts: Hosts) -> None:
                     )
 
 
+def refuse_other_placement(guest: str, provider: str, host: str, offers: Offers) -> None:
+    """Refuse to change a claim on a host's provider in a Placement that does not have this provider.
+
+    Raises:
+        PlacementNotNamed: if it is not the Placement of the claim.
+    """
+    if not provider:
+        return
+    found = offers.provider(host)
+    if found is None or found.uuid != provider:
+        raise PlacementNotNamed(
+            f"guest {guest} holds a claim in another Placement: this one has no provider {provider} of host "
+            f"{host}",
+            hint=Reason.PLACEMENT_NOT_NAMED.fix,
+        )
+
+
 class LocalOffers:
     """Hosts known from files. Only their ledgers say what a guest holds."""
 

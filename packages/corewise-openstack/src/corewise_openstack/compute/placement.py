@@ -220,9 +220,11 @@ class PlacementOffers:
             provider = self._client.provider(uuid)
             refuse_provider_of_nova(provider.name, provider.traits)
 
-    def holds(self, guest: str, provider: str) -> bool:
+    def holds(self, guest: str, provider: str) -> bool | None:
         consumer = self._client.consumer(guest)
-        return consumer is not None and provider in consumer.allocations
+        if consumer is not None and provider in consumer.allocations:
+            return True
+        return None if self._client.place(provider) is None else False
 
     def exists(self, guest: str) -> bool:
         return self._client.consumer(guest) is not None

@@ -50,7 +50,7 @@ from corewise_openstack.compute.ledger import (
     HostDemands,
     record_of,
 )
-from corewise_openstack.compute.offers import CPU_CLASSES, Candidate, Offers
+from corewise_openstack.compute.offers import CPU_CLASSES, Candidate, Offers, refuse_other_placement
 from corewise_openstack.compute.verdicts import (
     HostScores,
     NoValidHost,
@@ -188,12 +188,16 @@ def release(host: ComputeHost, hosts: Hosts, offers: Offers, guest: str) -> None
     Raises:
         NovaGivesCPUs, ProviderOfNova: if it is a guest of Nova's.
         GuestMoving: if it is being moved.
+        PlacementNotNamed: if its claim is in another Placement.
         ComputeError, OpenStackError: what else prevents it; the same call finishes it.
     """
     host.refuse_cpus_of_nova()
     offers.refuse_guest_of_nova(guest)
     with host.ledger.changing() as change:
         hosts.refuse_moving(guest)
+        record = change.host.guests.get(guest)
+        if record is not None:
+            refuse_other_placement(guest, record.provider, host.name, offers)
         offers.release(guest)
         change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
 

@@ -1427,7 +1427,7 @@ class Reason(StrEnum):
     )
     PLACEMENT_NOT_NAMED = _info(
         "PlacementNotNamed",
-        "The guest holds a claim in a Placement, and the command names none: only the ledger would change.",
+        "The guest holds a claim in a Placement, and the command names none, or another one.",
         "Name the Placement in which the guest was scheduled: --os-cloud NAME, --placement-from-config, "
         "--placement-url URL or --placement-db FILE.",
     )
