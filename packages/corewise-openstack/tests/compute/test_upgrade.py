@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from compute.compute_world import IMPATIENT, World, configured, guest, request, wanted
 from compute.faults import Faulty, storm
@@ -94,7 +95,10 @@ def test_beside_nova_isolated_guest_counts_only_own_cpus(upgrade: Upgrade) -> No
 def test_the_ledger_knows_what_moved_guests_hold(upgrade: Upgrade) -> None:
     offering = upgrade.offering()
     host = upgrade.world.hosts.known[HOST]
+    with host.ledger.changing() as change:  # as if adopted
+        change.write({uuid: replace(each, provider="") for uuid, each in change.host.guests.items()})
     upgrade.reporter(ledger=host.ledger).report(offering)
+    assert {record.provider for record in host.guests().values()} == {upgrade.uuid}
     assert {uuid: record.resources.get(PCPU, 0) for uuid, record in host.guests().items()} == {
         guest(PINNED): 4,
         guest(ISOLATED): 4,

@@ -6,7 +6,7 @@ out. What guests hold after a reshape goes into the host's ledger too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -110,14 +110,39 @@ def note_moves(ledger: LedgerStore, provider: str, consumers: Iterable[Consumer]
 
     def moved(guests: Guests) -> Guests:
         return {
-            uuid: msgspec.structs.replace(guest, resources=held[uuid])
+            uuid: msgspec.structs.replace(guest, resources=held[uuid], provider=provider)
             for uuid, guest in guests.items()
             if PCPU in held.get(uuid, ()) and PCPU not in guest.resources
         }
 
-    if moved(ledger.read().guests):
+    _record(ledger, moved)
+
+
+def note_provider(ledger: LedgerStore, provider: str, holders: Callable[[], Collection[str]]) -> None:
+    """Record in a host's ledger whose claims are in Placement, of guests that were adopted with them.
+
+    ``holders`` returns the consumers of the host's provider; it is asked only if a guest has no provider.
+
+    Raises:
+        LedgerUnusable: if the ledger cannot be written.
+    """
+    if all(guest.provider for guest in ledger.read().guests.values()):
+        return
+    held = holders()
+    _record(
+        ledger,
+        lambda guests: {
+            uuid: msgspec.structs.replace(guest, provider=provider)
+            for uuid, guest in guests.items()
+            if not guest.provider and uuid in held
+        },
+    )
+
+
+def _record(ledger: LedgerStore, changed: Callable[[Guests], Guests]) -> None:
+    if changed(ledger.read().guests):
         with ledger.changing() as change:
-            change.write({**change.host.guests, **moved(change.host.guests)})
+            change.write({**change.host.guests, **changed(change.host.guests)})
 
 
 class DryReporter:

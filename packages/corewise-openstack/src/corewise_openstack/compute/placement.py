@@ -16,7 +16,14 @@ from corewise_openstack.actions import Reshape
 from corewise_openstack.compute.beside_nova import refuse_provider_of_nova
 from corewise_openstack.compute.errors import GuestUnknown
 from corewise_openstack.compute.ledger import GuestClaim, LedgerStore, MoveRecord
-from corewise_openstack.compute.offering import Offering, PlacementWrite, note_moves, planned, reshape_due
+from corewise_openstack.compute.offering import (
+    Offering,
+    PlacementWrite,
+    note_moves,
+    note_provider,
+    planned,
+    reshape_due,
+)
 from corewise_openstack.compute.offers import (
     CPU_CLASSES,
     Allocations,
@@ -91,6 +98,8 @@ class Reporter:
         kept = keep_provider(
             self._client, provider.uuid, lambda read: next_write(read, host.offer(read)), self._patience
         )
+        if self._ledger is not None:
+            note_provider(self._ledger, provider.uuid, lambda: self._client.holders(provider.uuid))
         return [moved.action, *kept] if moved else kept
 
     def reshape(self, host: Offering, use: ProviderUse) -> ReshapePlan | None:

@@ -242,13 +242,17 @@ class PlacementClient:
 
         def read() -> ProviderUse | None:
             provider = self.provider(uuid)
-            holders = sorted(self._get(_path(uuid, "allocations"), _ProviderAllocations).allocations)
+            holders = self.holders(uuid)
             consumers = tuple(held for each in holders if (held := self.consumer(each)) is not None)
             after = self._get(_path(uuid, "allocations"), _ProviderAllocations)
             unchanged = after.resource_provider_generation == provider.generation
             return ProviderUse(provider, consumers) if unchanged else None
 
         return _consistent(uuid, read)
+
+    def holders(self, uuid: str) -> tuple[str, ...]:
+        """Return the UUIDs of a provider's consumers, sorted."""
+        return tuple(sorted(self._get(_path(uuid, "allocations"), _ProviderAllocations).allocations))
 
     def candidates(self, query: str) -> Candidates:
         """Return which providers could give what a query asks for; ``query`` follows the ``?`` unchanged.
