@@ -440,14 +440,17 @@ def test_legacy_host_decides_thread_policy_without_trait(world: World) -> None:
     placed = world.scheduler().schedule(*wanted(1, isolated))
     assert isinstance(placed, Placed)
     world.host("old", {})
+    world.host("old too", {"vcpu_pin_set": "2-47"})
     world.host("b")
     mover = Stage(world, placed).mover()
     refusal = mover.begin(WantedMove(GUEST, "b", MOVE))
     assert isinstance(refusal, Finding)
     assert refusal.reason is Reason.HOST_LACKS_TRAIT
-    moved = mover.begin(WantedMove(GUEST, "old", MOVE))
-    assert not isinstance(moved, Finding)
-    assert len(moved[1].pins.withheld) == 4
+    for old in ("old", "old too"):
+        moved = mover.begin(WantedMove(GUEST, old, MOVE))
+        assert not isinstance(moved, Finding)
+        assert len(moved[1].pins.withheld) == 4
+        mover.revert(GUEST)
 
 
 def test_guest_is_evacuated_only_from_a_down_host(stage: Stage, tmp_path: Path) -> None:

@@ -44,15 +44,15 @@ def tie_to_source(
 
 
 def unsuited_traits(
-    demands: HostDemands, cpus: GuestCPUs, provider: Provider, kept: frozenset[str]
+    demands: HostDemands, cpus: GuestCPUs, provider: Provider, kept: frozenset[str], *, legacy: bool
 ) -> Finding | None:
     """Return a refusal if the traits of a host's provider do not suit a guest.
 
-    ``kept`` are the traits of the other providers that it holds resources of. On a legacy host, as in its
+    ``kept`` are the traits of the other providers that it holds resources of. On a ``legacy`` host, as in its
     fallback query, the thread policy of a guest with dedicated CPUs decides instead of the trait of
     hyperthreads.
     """
-    decided = {HYPER_THREADING_TRAIT} if PCPU not in provider.inventories and cpus.host_cpus else set()
+    decided = {HYPER_THREADING_TRAIT} if legacy and cpus.host_cpus else set()
     lacking = set(demands.required) - provider.traits - kept - decided
     unwanted = (set(demands.forbidden) & provider.traits) - decided
     parts = [f"lacks trait {', '.join(sorted(lacking))}, which the guest requires"] if lacking else []

@@ -245,7 +245,10 @@ class GuestMover:
             return provider
         there = ledgers.destination.host.guests
         cpus = record.cpus if wanted.request is None else wanted.request.cpus
-        after = self._after(ledgers, record, before, demands, provider, request=wanted.request)
+        legacy = destination.settings.legacy
+        after = self._after(
+            ledgers, record, before, demands, provider, legacy=legacy, request=wanted.request
+        )
         if isinstance(after, Finding):
             return replaced(after, message=f"host {destination.name}: {after.message}")
         pins = place(destination.ledger_with(there), cpus, pack=wanted.pack)
@@ -300,6 +303,7 @@ class GuestMover:
         demands: HostDemands,
         provider: Provider,
         *,
+        legacy: bool,
         request: GuestRequest | None,
     ) -> Allocations | Finding:
         """Return the allocations after the move, or a refusal because of other providers or traits."""
@@ -315,7 +319,7 @@ class GuestMover:
                 return tie
         cpus = record.cpus if request is None else request.cpus
         kept = frozenset[str]().union(*(relations[uuid].traits for uuid in others))
-        unsuited = unsuited_traits(demands, cpus, provider, kept)
+        unsuited = unsuited_traits(demands, cpus, provider, kept, legacy=legacy)
         return unsuited or claim_there(request, cpus, before.get(own) or record.resources, others, provider)
 
     def _refuse_alive(self, source: ComputeHost) -> None:
