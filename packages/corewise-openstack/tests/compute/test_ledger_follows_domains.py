@@ -20,11 +20,13 @@ from compute.compute_world import DOCUMENT, IMPATIENT, configured, guest, hosts_
 from compute.driver_domains import URI, Domains, dies_after
 from compute.faults import down, on_writes
 from corewise.vocabulary import metrics
+from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from corewise_openstack.compute import executor
 from corewise_openstack.compute.errors import LedgerBusy
 from corewise_openstack.compute.hosts import OptionsUnusable
 from corewise_openstack.compute.ledger import GuestRecord, LedgerFile
+from corewise_openstack.compute.moving import GuestMover, WantedMove
 from corewise_openstack.compute.options import ComputeOptions
 from corewise_openstack.compute.placement import PlacementOffers
 from corewise_openstack.compute.program import HostAgent
@@ -287,6 +289,25 @@ def test_applying_agent_leaves_pins_set_by_hand_later(scene: Scene, domains: Dom
     domains.define(2, {0: 6})
     assert owner.look(180.0) == ["adopted"]
     assert "cpuset='6'" in domains.xml(2, stored=True)
+
+
+def test_applying_agent_leaves_unfinished_resizes_alone(scene: Scene, domains: Domains) -> None:
+    owner = Owner(scene, apply=True)
+    owner.look(0.0)
+    pins = owner.place()
+    domains.define(1, {})
+    owner.look(60.0)
+    mover = GuestMover(PlacementOffers(scene.client, patience=IMPATIENT), hosts_in(scene.hosts))
+    asked = request(4, {"hw:cpu_policy": "dedicated"}, ram=2048)
+    assert not isinstance(mover.begin(WantedMove(guest(1), HOST, guest(77), asked, "larger")), Finding)
+    assert owner.look(120.0) == []
+    with connected(URI) as libvirt:
+        assert libvirt.domains()[0].pins == pins
+    mover.revert(guest(1))
+    domains.define(1, {vcpu: cpu + 4 for vcpu, cpu in pins.items()})
+    assert owner.look(180.0) == ["applied"]
+    with connected(URI) as libvirt:
+        assert libvirt.domains()[0].pins == pins
 
 
 def test_without_apply_the_agent_reports_unpinned_domains(scene: Scene, domains: Domains) -> None:

@@ -479,6 +479,15 @@ def test_legacy_host_counts_moved_cpus_as_vcpu(stage: Stage) -> None:
     assert stage.held(GUEST) == {"old": {VCPU: 4, MEMORY_MB: 1024}}
 
 
+def test_domain_gets_its_cpus_back_after_revert(stage: Stage) -> None:
+    ledger = stage.world.hosts.known["a"].ledger
+    with ledger.changing() as change:
+        change.write({GUEST: replace(change.host.guests[GUEST], applied=True)})
+    larger(stage)
+    revert(stage)
+    assert not ledger.read().guests[GUEST].applied
+
+
 def test_both_claims_count_until_the_move_is_confirmed(stage: Stage) -> None:
     larger(stage)  # 4 and 6 of 16 CPUs
     record = stage.world.hosts.known["a"].guests()[GUEST]

@@ -210,12 +210,17 @@ class HostExecutor:
         journal: ApplyJournal,
         domains: Iterable[Domain],
     ) -> dict[str, str]:
-        """Write chosen CPUs into the domains that never had them; return why some cannot be written."""
+        """Write chosen CPUs into the domains that never had them; return why some cannot be written.
+
+        A domain that is resized in place gets its CPUs when that is confirmed or reverted.
+        """
         refused: dict[str, str] = {}
         unfinished = journal.unfinished()
         for domain in domains:
             record = change.host.guests.get(domain.uuid)
             if record is None or record.state is GuestState.CLAIMING:
+                continue
+            if record.move is not None and record.move.in_place:
                 continue
             if record.applied and domain.uuid not in unfinished:
                 continue

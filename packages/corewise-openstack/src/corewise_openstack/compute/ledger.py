@@ -75,6 +75,11 @@ class MoveRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before: Mapping[str, Mapping[str, int]] = {}
     after: Mapping[str, Mapping[str, int]] = {}
 
+    @property
+    def in_place(self) -> bool:
+        """Whether the guest stays on its host."""
+        return self.source == self.destination
+
 
 class HostDemands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The demands of a guest on its host, wherever it moves.

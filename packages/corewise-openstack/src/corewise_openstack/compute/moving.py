@@ -176,7 +176,9 @@ class GuestMover:
             old = ledgers.source.host.guests.get(move.migration)
             if ledgers.in_place:
                 left = _without(ledgers.source, move.migration)
-                ledgers.source.write(left | {guest: replace(old, move=None)} if is_swapped and old else left)
+                if is_swapped and old is not None:  # its domain may have the CPUs of the other size
+                    left[guest] = replace(old, move=None, applied=False)
+                ledgers.source.write(left)
                 return move
             if old is not None:
                 left = _without(ledgers.source, move.migration)
