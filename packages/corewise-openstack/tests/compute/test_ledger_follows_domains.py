@@ -344,6 +344,28 @@ def test_restarted_agent_finishes_writing_a_domain(
     assert watching.agent.once(2e6).state.ledger.unfinished == ()
 
 
+def test_half_written_domain_that_is_gone_ends(
+    scene: Scene, domains: Domains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.configure(SMALL)
+    owner = Owner(scene, apply=True)
+    owner.look(0.0)
+    owner.place()
+    domains.define(1, {})
+    domains.start(1)
+    alive = dies_after(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        owner.look(60.0)
+    alive()
+    domains.stop(1)
+    domains.undefine(1)
+    owner.look(120.0)
+    state = owner.agent.once(1e6).state
+    assert ([each.kind for each in state.changes], state.ledger.unfinished) == (["gone"], ())
+    assert (owner.ledger, owner.held()) == ({}, {})
+    assert guest(1) not in (scene.state / "applied.json").read_text()
+
+
 def test_unpinnable_domain_keeps_no_other_from_being_pinned(scene: Scene, domains: Domains) -> None:
     scene.configure({"cpu_dedicated_set": "2-9", "cpu_shared_set": "0-1"})
     owner = Owner(scene, apply=True)

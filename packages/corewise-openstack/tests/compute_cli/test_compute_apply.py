@@ -59,6 +59,7 @@ def test_several_guests_are_written_and_undone(domains: Domains, kept: list[str]
     assert "0 settings would be written" in run("apply", *both).stderr
     assert "8 settings would be restored" in run("apply", *both, "--undo", "--dry-run").stderr
     assert "cpuset='4'" in domains.xml(2, stored=True)
+    assert run("delete", guest(1), *kept).exit_code == 0
     result = run("apply", *both, "--undo")
     assert "8 settings restored" in result.stderr
     assert "cpuset" not in domains.xml(1, stored=True) + domains.xml(2, stored=True)

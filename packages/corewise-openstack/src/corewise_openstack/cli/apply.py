@@ -106,6 +106,16 @@ def _host_of(hosts: Hosts, guest: str) -> ComputeHost:
     return host
 
 
+def _written_host_of(hosts: Hosts, guest: str) -> ComputeHost:
+    """Return the host of a guest, or the one whose journal still has it: it was deleted."""
+    if hosts.having(guest) is None:
+        for host in hosts.known.values():
+            if isinstance(host.ledger, LedgerFile) and guest in _journal(host).read():
+                host.refuse_cpus_of_nova()
+                return host
+    return _host_of(hosts, guest)
+
+
 def _journal(host: ComputeHost) -> ApplyJournal:
     from corewise_openstack.compute.applying import journal_of  # noqa: PLC0415 - few need it
 
@@ -154,7 +164,7 @@ def _undo(
 ) -> None:
     done = []
     for guest in guests:
-        host = _host_of(hosts, guest)
+        host = _written_host_of(hosts, guest)
         done.append(executor.undo(libvirt, host, guest, _journal(host)))
     since = [(each.guest, change) for each in done for change in each.changed_since]
     if form is Form.TABLE:

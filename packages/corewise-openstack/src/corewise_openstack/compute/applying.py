@@ -7,7 +7,7 @@ before, and is read back when all calls were made.
 - libvirt refuses a call: the calls before it are taken back, and the journal is as it was.
 - libvirt or this program dies in between: the entry stays ``unfinished``. Whoever applies the guest next
   finishes it, since every write states the whole value; ``undo`` takes it back. Until then the ledger does
-  not follow that domain.
+  not follow that domain. The entry ends with the guest if the domain is gone.
 - ``undo`` restores what was there before the first write. A setting that somebody else has changed since
   stays as it is, and is reported.
 """

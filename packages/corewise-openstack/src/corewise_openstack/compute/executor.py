@@ -174,7 +174,8 @@ class HostExecutor:
                     host = ComputeHost(options.name, machine, settings, self._ledger)
                     refused = self._apply(libvirt, host, change, journal, domains)
                     domains = libvirt.domains()
-                unfinished = journal.unfinished()
+                there = {each.uuid for each in domains}
+                unfinished = tuple(each for each in journal.unfinished() if each in there)
                 if options.beside_nova and options.config:
                     domains = tuple(each for each in domains if _concerns(each, settings))
                 followed = follow(
@@ -190,7 +191,7 @@ class HostExecutor:
                 change.write(followed.guests)
                 self._changes += followed.entered
                 self._since = followed.since
-                kept = {each.guest: self._returned(change, each) for each in followed.returned}
+                kept = {each.guest: self._returned(change, journal, each) for each in followed.returned}
         except LibvirtError:
             self._since = {}  # they may have been gone meanwhile
             raise
@@ -237,11 +238,16 @@ class HostExecutor:
                 )
         return refused
 
-    def _returned(self, change: Change, returned: LedgerChange) -> str | None:
-        """Release what a guest gives back, in Placement, then in the ledger; or say why it keeps it."""
+    def _returned(self, change: Change, journal: ApplyJournal, returned: LedgerChange) -> str | None:
+        """Release what a guest gives back, in Placement, then in the ledger; or say why it keeps it.
+
+        The journal of a domain that is gone has nothing left to undo.
+        """
         guests = dict(change.host.guests)
         if returned.after is None:
             self._reporter.give_back(self._options.name, returned.guest)
+            if returned.guest in journal.read():
+                journal.write(returned.guest, None)
             del guests[returned.guest]
         else:
             refused = self._reporter.share(self._options.name, returned.guest, returned.fewer)
