@@ -346,6 +346,12 @@ def test_unfinished_move_refuses_another_size(stage: Stage, case: str) -> None:
     assert (stage.entries(), stage.held(GUEST), stage.held(MOVE)) == before
 
 
+@pytest.mark.parametrize("host", ["a", "b"])
+def test_resize_without_a_flavor_name_is_continued(stage: Stage, host: str) -> None:
+    unnamed = WantedMove(GUEST, host, MOVE, request(6, DEDICATED))
+    assert stage.mover().begin(unnamed) == stage.mover().begin(unnamed)
+
+
 @pytest.mark.parametrize("command", [confirm, revert, lambda stage: stage.world.scheduler().delete(GUEST)])
 def test_another_placement_changes_no_claim(stage: Stage, command: Command) -> None:
     if command in {confirm, revert}:

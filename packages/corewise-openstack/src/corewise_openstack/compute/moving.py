@@ -387,16 +387,18 @@ def _continues(wanted: WantedMove, move: MoveRecord, ledgers: _Ledgers) -> bool:
     """Whether an unfinished move leads to what is wanted: the same host, CPUs, flavor and amounts."""
     if move.destination != wanted.destination:
         return False
-    new = ledgers.destination.host.guests[move.guest if move.phase is MovePhase.MOVED else move.migration]
+    keys = (move.guest, move.migration) if move.phase is MovePhase.MOVED else (move.migration, move.guest)
+    new = ledgers.destination.host.guests[keys[0]]
+    there = ledgers.source.host.guests
+    old = there.get(keys[1]) or there.get(move.migration)
     if wanted.request is None:
-        there = ledgers.source.host.guests
-        old = there.get(move.guest) or there.get(move.migration)
         return not ledgers.in_place and (old is None or (new.cpus, new.flavor) == (old.cpus, old.flavor))
     elsewhere = {name for uuid, held in move.after.items() if uuid != new.provider for name in held}
     own = {name: amount for name, amount in new.resources.items() if name not in elsewhere}
     queries = [each.resources for each in (wanted.request.query, wanted.request.fallback) if each is not None]
     asked = [{name: each[name] for name in each if name not in elsewhere} for each in queries]
-    return (new.cpus, new.flavor) == (wanted.request.cpus, wanted.flavor) and own in asked
+    flavor = wanted.flavor or (new if old is None else old).flavor
+    return (new.cpus, new.flavor) == (wanted.request.cpus, flavor) and own in asked
 
 
 def _without(change: Change, uuid: str) -> dict[str, GuestRecord]:
