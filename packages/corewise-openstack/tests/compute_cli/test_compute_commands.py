@@ -319,6 +319,9 @@ def test_a_domain_of_another_guest_is_refused(files: Files) -> None:
     domain = files.put("d.xml", DOMAIN)
     other = ends(run("apply", guest(2), *files.kept, "--domain", str(domain)))[1]
     assert f"is the domain of guest {guest(1)}" in other
+    for number, vcpus, said in ((3, 4, "is the domain of guest"), (1, 2, "the domain has 4 CPUs")):
+        pin = ["pin", *files.flavor(vcpus), *files.kept, "--guest", guest(number)]
+        assert said in ends(run(*pin, "-o", "xml", "--domain", str(domain)))[1]
     code, message = ends(run("apply", guest(1), *files.kept, "--domain", str(domain)))
     assert (code, message) == (ExitCode.NOT_FOUND, f"GuestUnknown: no ledger has a guest {guest(1)}")
 

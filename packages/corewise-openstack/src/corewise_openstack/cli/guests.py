@@ -44,7 +44,7 @@ from corewise_openstack.compute.offers import LocalOffers, Offers, refuse_claim_
 from corewise_openstack.compute.scheduling import HOST_TIMEOUT, GuestScheduler, pin
 from corewise_openstack.compute.verdicts import NoValidHost, Placed
 from corewise_openstack.guest_pinning.ledger import GuestPins
-from corewise_openstack.openstack.libvirt_xml import tuned, uuid_of
+from corewise_openstack.openstack.libvirt_xml import check_vcpus, tuned, uuid_of
 from corewise_openstack.tracking.flavor import NO_IMAGE, Flavor
 from corewise_openstack.tracking.options import Compat
 from corewise_openstack.tracking.request import GuestRequest, translate
@@ -177,11 +177,19 @@ def pin_command(
     read, request = guest_request(flavor, image, given.compat, strict=strict)
     host = given.host()
     text = None if domain is None else text_of(domain)
-    if text is not None and (known := uuid_of(text)) in host.guests():
-        raise GuestExists(
-            f"guest {known} is on host {host.name} already: its CPUs are chosen",
-            hint=f"print its domain with them: corewise compute apply {known} --domain {domain}",
-        )
+    if text is not None:
+        known = uuid_of(text)
+        if known in host.guests():
+            raise GuestExists(
+                f"guest {known} is on host {host.name} already: its CPUs are chosen",
+                hint=f"print its domain with them: corewise compute apply {known} --domain {domain}",
+            )
+        if guest is not None and guest != known:
+            raise FileUnusable(
+                f"{domain} is the domain of guest {known}, not of {guest}",
+                hint=f"record the guest under its UUID: --guest {known}",
+            )
+        check_vcpus(text, request.cpus.vcpus)
     pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
     if isinstance(pins, Finding):
         raise failure(pins.reason, f"host {host.name}: {pins.message}", code=ExitCode.REFUSED)

@@ -383,20 +383,29 @@ def tuned(text: str, tuning: CPUTuning) -> str:
         LibvirtXMLError: if the document is not a domain, has other CPUs than these, or leaves one of them
             without a host CPU.
     """
+    check_vcpus(text, len(tuning.vcpus))
     domain = parsed_domain(text)
-    vcpus = _content_number(_child(domain, "vcpu"))
-    if sorted(tuning.vcpus) != list(range(vcpus)):
-        raise LibvirtXMLError(
-            f"the domain has {vcpus} CPUs, but the guest was given {len(tuning.vcpus)}",
-            hint="correct <vcpu> in the domain, or resize the guest: "
-            "corewise compute resize GUEST --flavor FILE",
-        )
     nowhere = [vcpu for vcpu, cpus in tuning.vcpus.items() if not cpus]
     if nowhere:
         raise LibvirtXMLError(f"CPU {nowhere[0]} of the guest would have no host CPU to run on")
     _pin(domain, tuning)
     _bind_memory(domain, tuning)
     return text_of_domain(domain)
+
+
+def check_vcpus(text: str, given: int) -> None:
+    """Check that a domain has as many CPUs as its guest is given.
+
+    Raises:
+        LibvirtXMLError: if the document is not a domain, or has another number of CPUs.
+    """
+    vcpus = _content_number(_child(parsed_domain(text), "vcpu"))
+    if vcpus != given:
+        raise LibvirtXMLError(
+            f"the domain has {vcpus} CPUs, but the guest was given {given}",
+            hint="correct <vcpu> in the domain, or resize the guest: "
+            "corewise compute resize GUEST --flavor FILE",
+        )
 
 
 def parsed_domain(text: str) -> ET.Element:
