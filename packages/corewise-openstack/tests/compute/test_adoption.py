@@ -34,6 +34,7 @@ from corewise_openstack.compute.ledger import GuestRecord, GuestState
 from corewise_openstack.openstack.libvirt_xml import Domain, read_domain
 from corewise_openstack.tracking import HostSettings
 from corewise_openstack.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
+from corewise_openstack.vocabulary.placement import PCPU
 
 OWNED = HostSettings(
     shared=CPUSet.parse("0"),
@@ -118,13 +119,24 @@ def test_guest_loses_no_more_than_it_holds(host: Host) -> None:
     record = replace(scheduled(host, 2, 3, 4, 5), emulator=0, applied=True)  # Placement has 4 PCPU
     same = domain(1, pins(2, 3, 4, 5, emulator="0"))
     (returned,) = looked(host, record, same, at=1e6, since={guest(1): 0.0}).returned
-    assert (returned.fewer, returned.message) == (
+    assert (returned.kept, returned.floating, returned.message) == (
+        4,
         0,
         "the domain is pinned to fewer CPUs: it had CPUs 0,2-5, and now has CPUs 2-5",
     )
     fewer = domain(1, pins(2, 3, emulator="0"))
     (returned,) = looked(host, record, fewer, at=1e6, since={guest(1): 0.0}).returned
-    assert returned.fewer == 2
+    assert (returned.kept, returned.floating) == (2, 2)
+
+
+@pytest.mark.parametrize(("counted", "kept"), [(8, 4), (4, 2)])
+def test_isolated_guest_returns_its_siblings_too(host: Host, counted: int, kept: int) -> None:
+    isolated = record_of_domain(domain(1, pins(2, 4, 6, 8), policy="isolate"), host, OWNED)
+    record = replace(isolated, resources={PCPU: counted})
+    for left, floating in ((2, 2), (0, 4)):
+        seen = domain(1, pins(*(2, 4)[:left]))
+        (returned,) = looked(host, record, seen, at=1e6, since={guest(1): 0.0}).returned
+        assert (returned.kept, returned.floating) == (kept if left else 0, floating)
 
 
 def test_isolated_guest_keeps_sibling_threads_empty(host: Host) -> None:

@@ -77,12 +77,18 @@ class LedgerChange:
         return _REASONS[self.kind]
 
     @property
-    def fewer(self) -> int:
-        """The number of dedicated CPUs that the guest loses; at most what it holds as PCPU, where known."""
-        records = [each for each in (self.before, self.after) if each is not None]
-        counts = [len(each.pins.cpus) + (each.emulator is not None) for each in records]
-        had = records[0].resources.get(PCPU, counts[0])
-        return max(min(had, counts[0]) - counts[-1], 0)
+    def kept(self) -> int:
+        """The PCPU that the guest still needs; withheld CPUs count if they counted before."""
+        if self.before is None or self.after is None:
+            return 0
+        counted = self.before.resources.get(PCPU, 0) > _owned(self.before)
+        return _owned(self.after) + (len(self.after.withheld) if counted else 0)
+
+    @property
+    def floating(self) -> int:
+        """The number of guest CPUs that lose their host CPUs, and share others from then on."""
+        before, after = (0 if each is None else each.cpus.dedicated for each in (self.before, self.after))
+        return max(before - after, 0)
 
     @property
     def message(self) -> str:
@@ -99,6 +105,10 @@ class LedgerChange:
                 return f"the domain is pinned to fewer CPUs: it had {had}, and now has {_held(self.after)}"
             case LedgerChangeKind.GONE:
                 return f"its domain is gone: it gave back {had}"
+
+
+def _owned(record: GuestRecord) -> int:
+    return len(record.pins.cpus) + (record.emulator is not None)
 
 
 def _held(record: GuestRecord | None) -> str:

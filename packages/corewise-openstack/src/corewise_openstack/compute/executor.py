@@ -250,7 +250,7 @@ class HostExecutor:
                 journal.write(returned.guest, None)
             del guests[returned.guest]
         else:
-            refused = self._reporter.share(self._options.name, returned.guest, returned.fewer)
+            refused = self._reporter.share(self._options.name, returned.guest, returned.kept, returned.floating)
             if refused is not None:
                 return refused
             guests[returned.guest] = returned.after

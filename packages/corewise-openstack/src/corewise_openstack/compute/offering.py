@@ -191,5 +191,5 @@ class DryReporter:
     def give_back(self, host: str, guest: str) -> None:
         """Release nothing."""
 
-    def share(self, host: str, guest: str, cpus: int) -> str | None:
+    def share(self, host: str, guest: str, kept: int, floating: int) -> str | None:
         """Change nothing; no guest is refused."""

@@ -145,8 +145,8 @@ class Reporter:
 
         self._reallocate(host, guest, without)
 
-    def share(self, host: str, guest: str, cpus: int) -> str | None:
-        """Have a guest hold VCPU instead of PCPU for so many CPUs.
+    def share(self, host: str, guest: str, kept: int, floating: int) -> str | None:
+        """Have a guest hold no more PCPU than ``kept``, and VCPU for its ``floating`` CPUs that lose theirs.
 
         Returns Placement's message if it does not fit.
 
@@ -156,8 +156,11 @@ class Reporter:
 
         def shared(provider: str, held: Consumer) -> Consumer:
             amounts = dict(held.allocations[provider])
-            moved = min(cpus, amounts.get(PCPU, 0))
-            amounts |= {PCPU: amounts.get(PCPU, 0) - moved, VCPU: amounts.get(VCPU, 0) + moved}
+            less = max(amounts.get(PCPU, 0) - kept, 0)
+            amounts |= {
+                PCPU: amounts.get(PCPU, 0) - less,
+                VCPU: amounts.get(VCPU, 0) + min(less, floating),
+            }
             left = {name: amount for name, amount in amounts.items() if amount}
             return replace(held, allocations={**held.allocations, provider: left})
 
