@@ -300,6 +300,10 @@ def test_claims_in_placement_change_only_together_with_it(
     assert ended("evacuate", guest(1), "--to", "b", *hosts) == refused
     assert ended("resize", guest(1), *flavor(tmp_path, 6), *hosts) == refused
     assert ended("delete", guest(1), *hosts) == refused
+    conf = tmp_path / "nova.conf"
+    conf.write_text("[placement]\n")
+    from_config = ["--placement-from-config", "--config", str(conf)]
+    assert ended("delete", guest(1), *hosts, *from_config)[1] == "OpenStackUnusable"
     other = next(name for name, host in world.hosts.known.items() if not host.guests())
     unnamed = ended("delete", guest(1), *hosts, "--host", other, *placement)
     assert unnamed == (ExitCode.NOT_FOUND, "HostUnknown")

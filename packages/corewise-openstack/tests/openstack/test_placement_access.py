@@ -9,9 +9,19 @@ from pathlib import Path
 import pytest
 
 from corewise_openstack.openstack.embedded import served, start
-from corewise_openstack.openstack.errors import CredentialsError, PlacementDown, PlacementUnauthorized
+from corewise_openstack.openstack.errors import (
+    CredentialsError,
+    PlacementDown,
+    PlacementNotFound,
+    PlacementUnauthorized,
+)
 from corewise_openstack.openstack.nova_conf import read_nova_conf
-from corewise_openstack.openstack.placement_access import cloud_client, nova_conf_client, quietly
+from corewise_openstack.openstack.placement_access import (
+    cloud_client,
+    endpoint_client,
+    nova_conf_client,
+    quietly,
+)
 from corewise_openstack.openstack.placement_client import PlacementClient
 from keystone_server import PASSWORD, running_keystone
 
@@ -138,3 +148,14 @@ def test_nova_conf_with_half_credentials_names_the_rest(tmp_path: Path) -> None:
     conf = read_nova_conf([nova_conf(tmp_path, "[placement]\nauth_type = password\n")])
     with pytest.raises(CredentialsError, match="auth_url"):
         nova_conf_client(conf)
+
+
+def test_endpoint_on_this_machine_needs_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with served(start()) as url:
+        endpoint_client(url).providers()
+
+
+def test_percent_sign_in_an_endpoint_is_sent() -> None:
+    with served(start()) as url, pytest.raises(PlacementNotFound):
+        endpoint_client(f"{url}/50%").providers()

@@ -290,7 +290,7 @@ def schedule_command(
     if isinstance(within, Finding):
         raise failure(within.reason, within.message)
     request = within
-    hosts = given.hosts()
+    hosts = given.hosts(placement)
     name = _guest(guest, as_uuid=placement.is_given or bool(given.agents))
     wanted = GuestClaim(name, request.cpus, {}, "", read.name, pack, demands, project, user)
     offers = offers_of(placement, given, hosts)
@@ -322,7 +322,7 @@ def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
 
     Repeat an interrupted delete to finish it. Exit code 4 if the guest is unknown.
     """
-    hosts = given.hosts()
+    hosts = given.hosts(placement)
     host = GuestScheduler(offers_of(placement, given, hosts, guest), hosts).delete(guest)
     click.echo(f"guest {guest} released what it held" + (f" on host {host}" if host else ""))
 

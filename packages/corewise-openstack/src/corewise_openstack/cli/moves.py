@@ -138,7 +138,7 @@ def resize_command(
     """
     known = known_aggregates(aggregates, placement)
     read, request = guest_request(flavor, image, given.compat, strict=strict, aggregates=known is not None)
-    hosts = given.hosts()
+    hosts = given.hosts(placement)
     unfinished = hosts.move_of(guest)
     at = unfinished.destination if unfinished else _host_of(guest, hosts)
     wanted = WantedMove(guest, destination or at, _migration(), request, read.name, aggregates=known)
@@ -169,7 +169,7 @@ def rebuild_command(
     Exit code 6 if the flavor and the image ask for other CPUs than GUEST has.
     """
     _, request = guest_request(flavor, image, given.compat, strict=strict)
-    hosts = given.hosts()
+    hosts = given.hosts(placement)
     name = _host_of(guest, hosts)
     hosts.known[name].refuse_cpus_of_nova()
     hosts.refuse_moving(guest)
@@ -201,7 +201,7 @@ def confirm_command(guest: str, given: GivenHosts, placement: PlacementChoice) -
 
     Run again, the command continues an interrupted confirmation. Exit code 4 if there is no move.
     """
-    hosts = given.hosts()
+    hosts = given.hosts(placement)
     move = _mover(given, placement, hosts, guest).confirm(guest)
     output.tell(
         f"guest {guest} is on host {move.destination}; its old claim on host {move.source} is released"
@@ -217,7 +217,7 @@ def revert_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
 
     Run again, the command continues where it was interrupted. Exit code 4 if there is no move.
     """
-    hosts = given.hosts()
+    hosts = given.hosts(placement)
     move = _mover(given, placement, hosts, guest).revert(guest)
     released = f"its new claim on host {move.destination} is released"
     click.echo(f"guest {guest} is on host {move.source} as before; {released}")
@@ -251,7 +251,7 @@ def _host_of(guest: str, hosts: Hosts) -> str:
 def _begin(
     given: GivenHosts, placement: PlacementChoice, host_timeout: float, form: Form, wanted: WantedMove
 ) -> None:
-    hosts = given.hosts()
+    hosts = given.hosts(placement)
     mover = _mover(given, placement, hosts, wanted.guest, host_timeout)
     begun = mover.begin(wanted)
     if isinstance(begun, Finding):

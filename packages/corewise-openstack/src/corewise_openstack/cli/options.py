@@ -355,8 +355,10 @@ class GivenHosts:
         """Whether the hosts are those of a directory, or of agents."""
         return self.folder is not None or bool(self.agents)
 
-    def hosts(self) -> Hosts:
+    def hosts(self, placement: PlacementChoice | None = None) -> Hosts:
         """Return all hosts, or the one with the name; those that cannot be used are reported on stderr.
+
+        With a ``placement`` from the configuration, --config names that beside many hosts.
 
         Raises:
             HostUnknown: if there is none with this name.
@@ -365,10 +367,11 @@ class GivenHosts:
         if not self.are_many:
             host = self.host()
             return Hosts(MappingProxyType({host.name: host}), MappingProxyType({}))
-        if self.topology or self.root or self.config or self.ledger or self.beside_nova:
+        config = self.config if placement is None or not placement.placement_from_config else ()
+        if self.topology or self.root or config or self.ledger or self.beside_nova:
             raise click.UsageError(
                 "--hosts and --agent exclude --topology, --root, --config, --beside-nova and --ledger: each "
-                "host has its own"
+                "host has its own; --config only goes with --placement-from-config"
             )
         hosts = self._read()
         if self.agents and not hosts.known:
@@ -386,15 +389,15 @@ class GivenHosts:
             raise HostUnknown(f"there is no host {self.name}", hint=f"there are {names}")
         return Hosts(MappingProxyType({self.name: hosts.known[self.name]}), MappingProxyType({}))
 
-    def host(self) -> ComputeHost:
-        """Return the one host that is meant.
+    def host(self, placement: PlacementChoice | None = None) -> ComputeHost:
+        """Return the one host that is meant; ``placement`` as in ``hosts``.
 
         Raises:
             HostUnknown: if there is none with this name.
             ComputeError: if its files cannot be used.
         """
         if self.are_many:
-            return self._of_many()
+            return self._of_many(placement)
         name = host_name(self.name, self.conf, beside_nova=bool(self.beside_nova))
         made_of = machine(self.topology, self.root)
         settings = checked_settings(self.conf, HostFacts.of(made_of), self.compat)
@@ -434,8 +437,8 @@ class GivenHosts:
         unusable = {name: error for hosts in found for name, error in hosts.unusable.items()}
         return Hosts(MappingProxyType(known), MappingProxyType(unusable))
 
-    def _of_many(self) -> ComputeHost:
-        hosts = self.hosts()
+    def _of_many(self, placement: PlacementChoice | None) -> ComputeHost:
+        hosts = self.hosts(placement)
         names = [*hosts.known, *hosts.unusable]
         if len(names) > 1:
             raise click.UsageError(f"say which host with --host: {', '.join(names)}")

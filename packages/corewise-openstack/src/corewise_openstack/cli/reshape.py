@@ -80,7 +80,7 @@ def command(
         raise click.UsageError("say who has the provider: a Placement, or a file (--provider)")
     if guests is not None and libvirt is not None:
         raise click.UsageError("--guests and --libvirt exclude each other: both say which guests there are")
-    host = given.host()
+    host = given.host(placement)
     hosted = _guests(host, guests, libvirt)
     usable(given.checked_with_guests(host, hosted))
     offering = Offering(host.name, host.machine, host.settings, hosted)

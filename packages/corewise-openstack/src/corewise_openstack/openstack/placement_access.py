@@ -20,7 +20,9 @@ import logging
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from keystoneauth1 import adapter, loading, plugin, session
 from keystoneauth1 import exceptions as refusals
@@ -75,8 +77,21 @@ class UncheckedAdmin(plugin.BaseAuthPlugin):
 
 
 def endpoint_client(endpoint: str) -> PlacementClient:
-    """Return a client of a Placement without Keystone (``auth_strategy = noauth2``)."""
-    return adapter_client(session.Session(auth=UncheckedAdmin(), timeout=TIMEOUT), endpoint)
+    """Return a client of a Placement without Keystone (``auth_strategy = noauth2``).
+
+    Keystoneauth fills in ``%(name)s`` in an endpoint. No proxy leads to a Placement on this machine.
+    """
+    over = session.Session(auth=UncheckedAdmin(), timeout=TIMEOUT)
+    over.session.trust_env = not _is_loopback(endpoint)
+    return adapter_client(over, endpoint.replace("%", "%%"))
+
+
+def _is_loopback(endpoint: str) -> bool:
+    try:
+        host = urlsplit(endpoint).hostname
+        return host == "localhost" or (host is not None and ip_address(host).is_loopback)
+    except ValueError:
+        return False
 
 
 def adapter_client(over: session.Session, endpoint: str | None, **chosen: Any) -> PlacementClient:
