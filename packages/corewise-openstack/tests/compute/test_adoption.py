@@ -277,6 +277,28 @@ def test_guest_floating_over_one_shared_cpu_owns_none(host: Host) -> None:
     assert (followed.entered, followed.unapplied) == ((), ())
 
 
+@pytest.mark.parametrize(
+    ("settings", "tune", "owned"),
+    [
+        (OWNED, pins(0), ""),
+        (OWNED, pins(2, 2), "2"),
+        (LEGACY, pins(5, 5), ""),
+        (LEGACY, pins(5, 5, emulator="5"), ""),
+        (LEGACY, pins(5, 6), "5-6"),
+        (dataclasses.replace(OWNED, dedicated=CPUSet(), pinnable=CPUSet()), pins(0), "0"),
+    ],
+)
+def test_adopted_guests_own_no_cpus_they_share(
+    host: Host, settings: HostSettings, tune: str, owned: str
+) -> None:
+    seen = domain(1, tune, vcpus=tune.count("vcpupin"))
+    guests = follow({}, [seen], host, settings).guests
+    assert str(guests[guest(1)].pins.held) == owned
+    assert guests[guest(1)].hosted(guest(1)).policy is (CPUPolicy.DEDICATED if owned else CPUPolicy.SHARED)
+    again = follow(guests, [seen], host, settings)
+    assert (again.entered, again.returned, again.since) == ((), (), {})
+
+
 def test_two_domains_on_one_cpu_are_a_conflict(host: Host) -> None:
     followed = looked(host, scheduled(host, 2, 3, 4, 5), domain(1, pins(2, 3, 4, 5)), domain(2, pins(5, 6)))
     (conflict,) = conflicts_of(followed.guests)

@@ -1,6 +1,7 @@
 """The guests of a host as libvirt has them, and what that means for the ledger.
 
-A guest CPU that is pinned to one host CPU owns it. Emulator threads own a CPU if they are pinned to one that
+A guest CPU that is pinned to one host CPU owns it, unless that is a shared CPU, or, on a legacy host, several
+CPUs of the guest are there. Emulator threads own a CPU if they are pinned to one that
 guests may own, that no option names for emulator threads, and that none of the guest's CPUs has; one that the
 ledger has given them stays theirs. What libvirt does not report stays absent: Placement knows what the guest
 holds.
@@ -21,6 +22,7 @@ holds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as replaced
@@ -184,9 +186,8 @@ def _compared(
     if domain is None:
         return LedgerChange(uuid, LedgerChangeKind.GONE, record, None)
     wanted = _pins(record)
-    own = _without(domain, settings.shared - settings.pinnable, keep=wanted)
-    seen = record_of_domain(own, machine, settings, record)
-    if (wanted, record.emulator) == (own.pins, seen.emulator):
+    seen = record_of_domain(domain, machine, settings, record)
+    if (wanted, record.emulator) == (_owned_pins(domain, settings, record), seen.emulator):
         return None
     after = replace(
         record,
@@ -208,10 +209,20 @@ def _pins(record: GuestRecord | None) -> Mapping[int, int]:
     return {own: cpu for cell in cells for own, cpu in cell.pins.items()}
 
 
-def _without(domain: Domain, shared: CPUSet, *, keep: Collection[int]) -> Domain:
-    """Return a domain without its pins to shared CPUs, apart from those of the guest CPUs to keep."""
-    affinity = {vcpu: cpus for vcpu, cpus in domain.affinity.items() if vcpu in keep or not cpus <= shared}
-    return replaced(domain, affinity=MappingProxyType(affinity))
+def _owned_pins(domain: Domain, settings: HostSettings, known: GuestRecord | None) -> Mapping[int, int]:
+    """Return the pins of a domain to host CPUs that it owns: guest CPU -> host CPU.
+
+    A guest CPU that owned one before owns the one that it is pinned to, whichever that is. Others do not own
+    shared CPUs, unless the host has no CPUs to own: its options do not suit a pinned guest then, which is
+    reported. A CPU of a legacy host with several CPUs of one guest is where that guest floats.
+    """
+    shared = settings.shared - settings.pinnable if settings.pinnable else _NO_CPUS
+    times = Counter(domain.pins.values() if settings.legacy else ())
+    return {
+        vcpu: cpu
+        for vcpu, cpu in domain.pins.items()
+        if vcpu in _pins(known) or (cpu not in shared and times[cpu] <= 1)
+    }
 
 
 def domains_of(uri: str) -> tuple[Domain, ...]:
@@ -240,9 +251,10 @@ def record_of_domain(
 
     ``known`` is the entry that the ledger has. Without a thread policy there, the domain's metadata count.
     """
-    own = CPUSet.of(domain.pins.values())
+    pins = _owned_pins(domain, settings, known)
+    own = CPUSet.of(pins.values())
     threads = None if known is None else known.thread_policy
-    policy = CPUPolicy.DEDICATED if len(domain.pins) == domain.vcpus else CPUPolicy.MIXED
+    policy = CPUPolicy.DEDICATED if len(pins) == domain.vcpus else CPUPolicy.MIXED
     stated = domain.extra_specs.get("hw:cpu_thread_policy") or domain.image_properties.get(
         "hw_cpu_thread_policy", ""
     )
@@ -259,16 +271,17 @@ def record_of_domain(
         flavor=domain.flavor,
         cpu_policy=policy if own else CPUPolicy.SHARED,
         thread_policy=threads,
-        cells=tuple(_cells(domain, machine)),
-        emulator=_emulator(domain, own, settings, known),
+        cells=tuple(_cells(domain, pins, machine)),
+        emulator=_emulator(domain, settings, known),
         withheld=tuple(withheld),
         applied=True,
     )
 
 
-def _emulator(domain: Domain, own: CPUSet, settings: HostSettings, known: GuestRecord | None) -> int | None:
+def _emulator(domain: Domain, settings: HostSettings, known: GuestRecord | None) -> int | None:
     """Return the CPU that the emulator threads of a domain own, if they do."""
-    if domain.emulator is None or len(domain.emulator) != 1 or domain.emulator <= own:
+    used = CPUSet.of(domain.pins.values())
+    if domain.emulator is None or len(domain.emulator) != 1 or domain.emulator <= used:
         return None
     cpu = next(iter(domain.emulator))
     if known is not None and known.emulator_threads is EmulatorThreads.ISOLATE and cpu == known.emulator:
@@ -276,17 +289,17 @@ def _emulator(domain: Domain, own: CPUSet, settings: HostSettings, known: GuestR
     return cpu if domain.emulator <= settings.pinnable - settings.emulator else None
 
 
-def _cells(domain: Domain, machine: Host) -> Iterable[CellPins]:
+def _cells(domain: Domain, owned: Mapping[int, int], machine: Host) -> Iterable[CellPins]:
     """Yield the guest's NUMA nodes, or the host's nodes with its pins if it has none."""
     node_of = {thread.cpu: thread.numa_node for thread in machine.topology.threads}
     if not domain.cells:
-        nodes = sorted({node_of.get(cpu, 0) for cpu in domain.pins.values()})
+        nodes = sorted({node_of.get(cpu, 0) for cpu in owned.values()})
         for node in nodes:
-            pins = {own: cpu for own, cpu in domain.pins.items() if node_of.get(cpu, 0) == node}
+            pins = {own: cpu for own, cpu in owned.items() if node_of.get(cpu, 0) == node}
             yield CellPins(node, pins, domain.memory // _MIB // len(nodes))
         return
     for cell in domain.cells:
-        pins = {own: cpu for own, cpu in domain.pins.items() if own in cell.vcpus}
+        pins = {own: cpu for own, cpu in owned.items() if own in cell.vcpus}
         bound = next(iter(cell.host_nodes), 0) if cell.host_nodes else 0
         node = next((node_of[cpu] for cpu in pins.values() if cpu in node_of), bound)
         yield CellPins(node, pins, cell.memory // _MIB, tuple(cell.vcpus - CPUSet.of(pins)))

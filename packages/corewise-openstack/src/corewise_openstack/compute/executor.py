@@ -250,7 +250,8 @@ class HostExecutor:
                 journal.write(returned.guest, None)
             del guests[returned.guest]
         else:
-            refused = self._reporter.share(self._options.name, returned.guest, returned.kept, returned.floating)
+            name, kept, floating = self._options.name, returned.kept, returned.floating
+            refused = self._reporter.share(name, returned.guest, kept, floating)
             if refused is not None:
                 return refused
             guests[returned.guest] = returned.after

@@ -179,7 +179,8 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the guest as ``tracking`` sees it."""
         pins = self.pins
         emulator = CPUSet() if self.emulator is None else CPUSet.of((self.emulator,))
-        return HostedGuest(uuid, "", pins.cpus, self.vcpus - len(pins.cpus), emulator, self.thread_policy)
+        shared = self.vcpus - self.cpus.dedicated
+        return HostedGuest(uuid, "", pins.cpus, shared, emulator, self.thread_policy)
 
 
 class GuestClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -292,7 +292,7 @@ class GuestScheduler:
             if relation.name not in self._hosts.known:
                 raise HostUnknown(
                     f"guest {guest} holds CPUs of host {relation.name}, which is not among the hosts named",
-                    hint="name it, so that its ledger gives the CPUs back too: add --hosts DIR or --agent URL",
+                    hint="its ledger has to give the CPUs back too: add --hosts DIR or --agent URL",
                 )
 
     def _rounds(self, request: GuestRequest) -> Iterator[Sequence[Candidate]]:

@@ -1428,8 +1428,8 @@ class Reason(StrEnum):
     PLACEMENT_NOT_NAMED = _info(
         "PlacementNotNamed",
         "The guest holds a claim in a Placement, and the command names none, or another one.",
-        "Name the Placement in which the guest was scheduled: --os-cloud NAME, --placement-from-config --config "
-        "FILE, --placement-url URL or --placement-db FILE.",
+        "Name the Placement in which the guest was scheduled: --os-cloud NAME, --placement-from-config "
+        "--config FILE, --placement-url URL or --placement-db FILE.",
     )
     REBUILD_CHANGES_CLAIM = _info(
         "RebuildChangesClaim",
