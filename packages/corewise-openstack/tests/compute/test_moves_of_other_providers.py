@@ -192,4 +192,7 @@ def test_rebuild_counts_the_allocations_of_all_providers(world: World) -> None:
     with served(start()) as url:
         assert rebuild(10, "--placement-url", url) == ""
         assert rebuild(20, "--placement-url", url) == Reason.REBUILD_CHANGES_CLAIM
+        image = world.folder / "image.json"
+        image.write_text('{"properties": {"trait:HW_CPU_X86_AVX512F": "required"}}')
+        assert rebuild(10, "--placement-url", url, "--image", str(image)) == Reason.HOST_LACKS_TRAIT
     assert rebuild(10) == Reason.PLACEMENT_NOT_NAMED

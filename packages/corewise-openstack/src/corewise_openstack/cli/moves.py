@@ -32,12 +32,13 @@ from corewise_openstack.cli.options import (
     placement_options,
 )
 from corewise_openstack.compute.errors import GuestUnknown, PlacementNotNamed
-from corewise_openstack.compute.hosts import Hosts
-from corewise_openstack.compute.ledger import MoveRecord
-from corewise_openstack.compute.moved_claims import amounts_text
+from corewise_openstack.compute.hosts import ComputeHost, Hosts
+from corewise_openstack.compute.ledger import HostDemands, MoveRecord
+from corewise_openstack.compute.moved_claims import amounts_text, unsuited_traits
 from corewise_openstack.compute.moving import GuestMover, WantedMove
 from corewise_openstack.compute.offers import Offers
-from corewise_openstack.compute.scheduling import HOST_TIMEOUT
+from corewise_openstack.compute.scheduling import HOST_TIMEOUT, demanding_traits
+from corewise_openstack.tracking import GuestRequest
 
 _GUEST = click.argument("guest")
 _TO = click.option("--to", "destination", required=True, metavar="HOST", help="Destination host.")
@@ -166,7 +167,8 @@ def rebuild_command(
     Nothing is written. With a Placement, all allocations of GUEST count; without one, those of its host's
     provider, which its ledger has.
 
-    Exit code 6 if the flavor and the image ask for other CPUs than GUEST has.
+    Exit code 6 if the flavor and the image ask for other CPUs than GUEST has, or for traits that its host's
+    provider lacks.
     """
     _, request = guest_request(flavor, image, given.compat, strict=strict)
     hosts = given.hosts(placement)
@@ -176,8 +178,9 @@ def rebuild_command(
     record = hosts.known[name].guests()[guest]
     queries = [each.resources for each in (request.query, request.fallback) if each is not None]
     held = record.resources
+    offers = offers_of(placement, given, hosts)
     if placement.is_given:
-        held = _all_held(guest, offers_of(placement, given, hosts))
+        held = _all_held(guest, offers)
     elif record.provider and any(held.items() < each.items() for each in queries):
         raise PlacementNotNamed(
             f"guest {guest} holds {amounts_text(held)} of host {name}, and would need "
@@ -189,6 +192,12 @@ def rebuild_command(
         if held in queries:
             message = f"guest {guest} would need other CPUs or NUMA nodes than it has"
         raise failure(Reason.REBUILD_CHANGES_CLAIM, message, code=ExitCode.REFUSED)
+    demands = demanding_traits(record.demands, request.query)
+    if not placement.is_given:
+        if request.query.traits:
+            say(f"warning: without a Placement the traits of host {name} are not checked")
+    elif (unsuited := _unsuited(guest, hosts.known[name], demands, request, offers)) is not None:
+        raise failure(unsuited.reason, f"host {name}: {unsuited.message}", code=ExitCode.REFUSED)
     output.tell(f"guest {guest} on host {name} keeps its claim, and {pins_text(record.pins)}")
 
 
@@ -282,6 +291,18 @@ def _move_document(move: MoveRecord) -> dict[str, str]:
         "destination": move.destination,
         "phase": move.phase,
     }
+
+
+def _unsuited(
+    guest: str, host: ComputeHost, demands: HostDemands, request: GuestRequest, offers: Offers
+) -> Finding | None:
+    """Return a refusal if the traits of a guest's host do not suit its image."""
+    provider = offers.provider(host.name)
+    if provider is None:
+        return Finding(Reason.HOST_UNKNOWN, f"Placement has no provider {host.name}")
+    others = [uuid for uuid in offers.held(guest) or {} if uuid != provider.uuid]
+    kept = frozenset[str]().union(*(each.traits for each in offers.relations(others).values()))
+    return unsuited_traits(demands, request.cpus, provider, kept, legacy=host.settings.legacy)
 
 
 def _all_held(guest: str, offers: Offers) -> Mapping[str, int]:
