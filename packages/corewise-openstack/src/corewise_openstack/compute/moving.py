@@ -248,9 +248,7 @@ class GuestMover:
         there = ledgers.destination.host.guests
         cpus = record.cpus if wanted.request is None else wanted.request.cpus
         legacy = destination.settings.legacy
-        after = self._after(
-            ledgers, record, before, demands, provider, legacy=legacy, request=wanted.request
-        )
+        after = self._after(ledgers, record, before, demands, provider, legacy=legacy, request=wanted.request)
         if isinstance(after, Finding):
             return replaced(after, message=f"host {destination.name}: {after.message}")
         pins = place(destination.ledger_with(there), cpus, pack=wanted.pack)
