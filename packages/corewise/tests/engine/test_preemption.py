@@ -27,7 +27,7 @@ from corewise.engine.objects import (
     DisruptionBudgetStatus,
     LabelRequirement,
 )
-from corewise.engine.preemption import Victim, cheapest_victims, waits_for_averages, with_budgets
+from corewise.engine.preemption import Victim, cheapest_victims, waits_for_ended, with_budgets
 from corewise.kube.objects import ObjectMeta
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
@@ -205,7 +205,7 @@ def victims_for(scene: Scene, victims: list[Victim]) -> list[str] | None:
 
 
 def waits(scene: Scene) -> bool:
-    return waits_for_averages(scene.engine, scene.cluster.alone("n"), stream("p"))
+    return waits_for_ended(scene.engine, scene.cluster.alone("n"), stream("p"))
 
 
 @pytest.mark.parametrize("after", [0, 10, 60, 140])
@@ -269,6 +269,16 @@ def test_victim_ledger_entry_goes_unbound_pod_entry_stays() -> None:
     assert cluster.snapshot().free_cpus.tolist() == [2]
     assert chosen(cluster, cpuset("p", 6), victims) == ["ns/a"]
     assert chosen(cluster, cpuset("p", 7), victims) is None
+    assert cluster.snapshot().free_cpus.tolist() == [2]
+
+
+def test_entry_of_ended_victim_costs_no_more_victims() -> None:
+    owners = {"a": CPUOwner("ns/a", CPUSet.parse("0-3")), "b": CPUOwner("ns/b", CPUSet.parse("4-5"))}
+    cluster = cluster_of(node("n", 8, owned=OwnedCPUs(owners)))
+    cluster.put_pod(replace(cpuset("ns/a", 4), uid="a"), Placement("n"))
+    cluster.end_pod("ns/a")
+    for count, expected in ((2, False), (3, True), (6, True), (7, False)):
+        assert waits_for_ended(ENGINE, cluster.alone("n"), cpuset("p", count)) is expected, count
     assert cluster.snapshot().free_cpus.tolist() == [2]
 
 

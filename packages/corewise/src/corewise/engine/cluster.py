@@ -102,6 +102,8 @@ class Cluster:
         """The keys of entries that count as pods of their own, by node and uid."""
         self._ended: dict[str, deque[tuple[float, Profile]]] = {}
         """Pods that have ended, by node: the Unix time, and their use that measurements showed then."""
+        self._ended_entries: set[tuple[str, str]] = set()
+        """The entries of pods that have ended, by node and uid."""
         self._estimates = Estimates()
         self._changed: dict[str, set[str]] = {}
         """Resources whose columns are behind, by node: they are written when somebody looks."""
@@ -202,15 +204,22 @@ class Cluster:
             self._put_entry(node, pod.uid, owner)
 
     def end_pod(self, key: str) -> None:
-        """Count a pod no more, which has ended; its use lingers in the measurements of its node."""
+        """Count a pod no more, which has ended.
+
+        Its use lingers in the measurements of its node, and its entry in the ledger until the leader removes
+        it.
+        """
         node = self._node_of.get(key)
         if node in self._facts:
-            use = self.lasting_use(*self.pods_on(node)[key])
+            pod, placement = self.pods_on(node)[key]
+            use = self.lasting_use(pod, placement)
             if use.memory_bandwidth or use.memory:
                 now, ended = self._estimates.now(), self._ended.setdefault(node, deque())
                 while ended and now - ended[0][0] >= self._estimates.shown_for:
                     ended.popleft()
                 ended.append((now, use))
+            if self._owner(pod, node) is not None:
+                self._ended_entries.add((node, pod.uid))
         self.remove_pod(key)
 
     def _take(self, key: str) -> None:
@@ -270,7 +279,13 @@ class Cluster:
         placement = Placement(node, owner.cpus, surplus=owner.surplus)
         self._put(PodFacts(key, {CPU: milli}, owned_by_class=milli), placement)
 
+    def drop_ended_entries(self) -> None:
+        """Count the ledgers' entries of pods that have ended no more."""
+        for node, uid in tuple(self._ended_entries):
+            self._drop_entry(node, uid)
+
     def _drop_entry(self, node: str, uid: str) -> None:
+        self._ended_entries.discard((node, uid))
         key = self._entries.pop((node, uid), None)
         if key is not None:
             self._take(key)
@@ -325,6 +340,7 @@ class Cluster:
         }
         made.measure(Measured((name,), columns))
         made._ended[name] = deque(self._ended.get(name, ()))
+        made._ended_entries = self._ended_entries & made._entries.keys()
         return made
 
     def lasting_use(self, pod: PodFacts, placement: Placement) -> Profile:

@@ -21,8 +21,9 @@ filters, such as host ports and anti-affinity, are not known here.
 What is measured of a node includes its pods. A victim that an interference profile describes takes its
 profile with it, but for the part that counts as a counterweight, which measurements do not show yet. They are
 averages, so for some minutes they include pods that have ended, such as earlier victims: their profiles are
-taken out too, less with every second. So the same pod is not given further victims while all it lacks is that
-the averages follow (:func:`waits_for_averages`).
+taken out too, less with every second. So are the entries in the ledger of owners that have ended: the leader
+removes them within seconds. So the same pod is not given further victims while all it lacks is that averages
+and ledger follow (:func:`waits_for_ended`).
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def cheapest_victims(
     return sorted(cheapest, key=lambda each: each.importance)
 
 
-def waits_for_averages(engine: Engine, node: Cluster, pod: PodFacts) -> bool:
-    """Whether a pod fits on a node but for the use that measurements still show of pods that have ended.
+def waits_for_ended(engine: Engine, node: Cluster, pod: PodFacts) -> bool:
+    """Whether a pod fits on a node but for what measurements and ledger still show of pods that have ended.
 
     ``node``: the cluster of this node alone, which is changed.
     """
@@ -173,6 +174,7 @@ class _Room:
         self._pod = pod
         self._published = published
         (self._facts,) = node.nodes.values()
+        node.drop_ended_entries()
         self._lingering = node.lingering_use(self._facts.name)
         self._measured = {
             name: (node.snapshot().measured[name].copy(), node.snapshot().measured_at[name].copy())

@@ -19,10 +19,10 @@ later, KEP-5836). A pod that owns CPUs gets no more of them by a resize, so it g
 pod kube-scheduler's own count is right, and so are its victims.
 
 A pod that has been given victims has a nominated node, ``status.nominatedNodeName``. kube-scheduler asks
-again, about this node and others, whenever the pod is refused, and it is refused while the averages of memory
-bandwidth still include the victims. Then no victims are named, on any node: once the averages follow, the pod
-fits on its nominated node. A restart forgets which pods have ended: it costs at most one more set of victims
-for each such pod.
+again, about this node and others, whenever the pod is refused, and it is refused while the node's ledger has
+the victims' entries, and while the averages of memory bandwidth still include the victims. Then no victims
+are named, on any node: once both follow, the pod fits on its nominated node. A restart forgets which pods
+have ended: it costs at most one more set of victims for each such pod.
 
 Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
 the extender refuses the node: there it reports "expected at least one victim pod".
@@ -40,7 +40,7 @@ import msgspec
 
 from corewise.engine import Cluster, Engine
 from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget
-from corewise.engine.preemption import Victim, cheapest_victims, waits_for_averages, with_budgets
+from corewise.engine.preemption import Victim, cheapest_victims, waits_for_ended, with_budgets
 from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
@@ -161,7 +161,7 @@ class Preemptor:
     async def preempt(self, asked: PreemptionArguments) -> dict[str, Preempted]:
         """Return the victims on the nodes where evicting them makes room for the pod.
 
-        There are none while the pod waits for the victims that it was given to leave the averages.
+        There are none while the pod waits for the victims that it was given to leave ledger and averages.
 
         Raises:
             KubeError: if the PodDisruptionBudgets cannot be read.
@@ -190,10 +190,10 @@ class Preemptor:
         return {name: each for name, each in asked.victims.items() if each.uids}
 
     def _waits(self, asked: PreemptionArguments) -> bool:
-        """Whether the pod fits on its nominated node once averages no longer show pods that have ended."""
+        """Whether the pod fits on its nominated node once ledger and averages no longer show ended pods."""
         alone = self._alone(asked.nominated, asked.pod)
         facts = pod_facts(asked.pod, self.state.counted.rules)
-        return alone is not None and waits_for_averages(self.engine(), alone, facts)
+        return alone is not None and waits_for_ended(self.engine(), alone, facts)
 
     def _alone(self, name: str, pod: Pod) -> Cluster | None:
         """Return the cluster of one node, without what is assumed of the pod; None if it is not known."""
