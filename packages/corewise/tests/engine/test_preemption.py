@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,8 @@ from hypothesis import strategies as st
 
 from corewise.config.interference.model import Profile
 from corewise.engine import Cluster, Placement, PodFacts, assemble
+from corewise.engine.assembly import interference_alone
+from corewise.engine.facts import BlockingTaint
 from corewise.engine.objects import (
     BudgetSelector,
     DisruptionBudget,
@@ -280,6 +283,25 @@ def test_entry_of_ended_victim_costs_no_more_victims() -> None:
     for count, expected in ((2, False), (3, True), (6, True), (7, False)):
         assert waits_for_ended(ENGINE, cluster.alone("n"), cpuset("p", count)) is expected, count
     assert cluster.snapshot().free_cpus.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [
+        ({}, True),
+        ({"unschedulable": True}, False),
+        ({"taints": (BlockingTaint("node.kubernetes.io/not-ready", "NoSchedule"),)}, False),
+        ({"allocatable": {"cpu": 800, "memory": 1 << 40, "pods": 110}}, False),
+    ],
+)
+def test_pod_waits_only_for_usable_node(change: dict[str, Any], more: bool) -> None:
+    scene, victims = crowded(10)
+    for each in victims[8:]:
+        scene.cluster.end_pod(each.pod.key)
+    scene.measure(memorybandwidth_used=95e9)
+    scene.cluster.put_node(replace(scene.cluster.nodes["n"], **change))
+    alone = scene.cluster.alone("n")
+    assert waits_for_ended(interference_alone(scene.plugin), alone, stream("p")) is more
 
 
 def test_inputs_are_left_unchanged() -> None:

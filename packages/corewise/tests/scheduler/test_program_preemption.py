@@ -14,6 +14,7 @@ import pytest
 
 from corewise.kube.client import Client
 from corewise.scheduler.preemption import (
+    BUDGET,
     Preempted,
     PreemptionArgumentsError,
     decode_preemption,
@@ -181,6 +182,21 @@ async def test_what_cannot_be_answered_fails_the_call(
         monkeypatch.setattr(scheduler.client, "list", broken)
         status, answer = await call("preempt", asked(ranked("p", 10), n1=[uids["owns"]]))
         assert (status, "nobody" in answer["Error"]) == (503, True)
+
+
+async def test_slow_list_of_budgets_costs_no_victims(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with filled(world) as (scheduler, call, uids):
+        read = scheduler.client.list
+
+        async def slow(*args: Any, **options: Any) -> Any:
+            world.clock.skip(2 * BUDGET)
+            return await read(*args, **options)
+
+        monkeypatch.setattr(scheduler.client, "list", slow)
+        _, answer = await call("preempt", asked(ranked("p", 10, cpu="8", qos="LSR"), n1=[uids["owns"]]))
+        assert answer["NodeNameToMetaVictims"]["n1"]["Pods"] == [{"UID": uids["owns"]}]
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}", b'{"Pod": {"metadata": {"name": "p"}}}'])

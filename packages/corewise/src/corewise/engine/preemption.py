@@ -39,6 +39,7 @@ from corewise.engine.amplified_cpu import needed_on, owned_on
 from corewise.engine.cluster import Cluster, Measured
 from corewise.engine.facts import PODS, Placement, PodFacts
 from corewise.engine.framework import ChosenNode, Engine
+from corewise.engine.kube_plugins import NodeConstraints, NodeResourcesFit
 from corewise.engine.objects import BudgetSelector, DisruptionBudget
 from corewise.vocabulary.selectors import NOTHING, LabelSelector, Operator, Requirement
 
@@ -144,11 +145,15 @@ def cheapest_victims(
 def waits_for_ended(engine: Engine, node: Cluster, pod: PodFacts) -> bool:
     """Whether a pod fits on a node but for what measurements and ledger still show of pods that have ended.
 
+    kube-scheduler's own checks count too: for a node that was cordoned, or filled by others, no pod waits.
     ``node``: the cluster of this node alone, which is changed.
     """
     if engine.decide(pod, node.snapshot()).node is not None:
         return False
-    return cheapest_victims(engine, node, pod, (), {}) is not None
+    if cheapest_victims(engine, node, pod, (), {}) is None:
+        return False
+    kube_checks = Engine.of(NodeConstraints(), NodeResourcesFit())
+    return kube_checks.decide(pod, node.snapshot()).node is not None
 
 
 def _size(victim: Victim, node: Cluster) -> int:

@@ -21,8 +21,9 @@ pod kube-scheduler's own count is right, and so are its victims.
 A pod that has been given victims has a nominated node, ``status.nominatedNodeName``. kube-scheduler asks
 again, about this node and others, whenever the pod is refused, and it is refused while the node's ledger has
 the victims' entries, and while the averages of memory bandwidth still include the victims. Then no victims
-are named, on any node: once both follow, the pod fits on its nominated node. A restart forgets which pods
-have ended: it costs at most one more set of victims for each such pod.
+are named, on any node: once both follow, the pod fits on its nominated node. That needs a node that
+kube-scheduler's own checks still admit. A restart forgets which pods have ended: it costs at most one more
+set of victims for each such pod.
 
 Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
 the extender refuses the node: there it reports "expected at least one victim pod".
@@ -170,8 +171,8 @@ class Preemptor:
             return self._for_resize(asked)
         if self._waits(asked):
             return {}
-        until = self.clock.monotonic() + self.budget
         budgets = list(await self.client.list(DISRUPTION_BUDGETS))
+        until = self.clock.monotonic() + self.budget
         found: dict[str, Preempted] = {}
         for name in sorted(asked.victims, key=lambda name: (len(asked.victims[name].uids), name)):
             if self.clock.monotonic() > until:
