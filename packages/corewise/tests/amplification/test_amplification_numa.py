@@ -84,6 +84,14 @@ def test_cpu_and_memory_must_lie_together() -> None:
     assert place(BEST, cpu, memory) == (True, [0, 1])
 
 
+def test_single_numa_node_alone_knows_many_zones() -> None:
+    cpu, small = ((16,) * 34, (0,) * 33 + (16,), 8), ((16,) * 8 + (0,), (0,) * 7 + (16, 0), 8)
+    assert place(SINGLE, cpu) == (True, [33])
+    assert place(RESTRICTED, cpu) == (False, [])
+    assert place(BEST, cpu) == (True, [])
+    assert place(RESTRICTED, small) == place(BEST, small) == (True, [7])
+
+
 def test_a_pod_that_requests_nothing_is_admitted_everywhere() -> None:
     assert admitted(SINGLE, [], 3).tolist() == [True, True, True]
 

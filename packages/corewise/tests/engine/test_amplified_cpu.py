@@ -212,6 +212,9 @@ def test_numa_policy_without_usable_zones_refuses_the_pod() -> None:
     cluster = cluster_of(node("n", 16, numa_policy=SINGLE))
     assert reasons(cluster, share("a", 1)) == [Reason.NUMA_ZONES_UNUSABLE]
     assert decide(cluster, PodFacts("b")).node == "n"
+    many = cluster_of(numa_node("n", 2, 9), numa_node("m", 2, 8))
+    assert reasons(many, share("a", 1, numa_policy=RESTRICTED))[:1] == [Reason.NUMA_ZONES_UNUSABLE]
+    assert decide(many, share("a", 1, numa_policy=RESTRICTED)).node == "m"
 
 
 def test_memory_must_lie_in_the_same_zone() -> None:

@@ -426,6 +426,8 @@ def test_cores_numbered_within_their_socket_are_told_apart() -> None:
     [
         ({"node-0": "16", "node-1": "16"}, "1.00", (Zone(0, 16_000), Zone(1, 16_000))),
         ({"node-1": "24", "node-0": "24"}, "1.50", (Zone(0, 16_000), Zone(1, 16_000))),
+        ({"node-0": "16", "node-1": "16", "node-2": "0"}, "1.00", (Zone(0, 16_000), Zone(1, 16_000))),
+        ({f"node-{number}": "500m" for number in range(64)}, "1.00", ()),
         ({"node-0": "16"}, "1.00", ()),
         ({"node-0": "16", "node-1": "32"}, "1.00", ()),
         ({"node-0": "16", "rack": "16"}, "1.00", ()),
@@ -458,6 +460,22 @@ def test_numa_policy_comes_from_label_or_else_topology(
     labels = {"node.koordinator.sh/numa-topology-policy": label} if label else {}
     reading = read(labels=labels, topology=nrt(topologyPolicies=policies))
     assert (reading.facts.numa_policy, reading.findings) == (policy, ())
+
+
+@pytest.mark.parametrize(
+    ("policy", "count", "found"),
+    [
+        ("Restricted", 8, []),
+        ("Restricted", 16, [Reason.NUMA_ZONES_UNUSABLE]),
+        ("BestEffort", 16, [Reason.NUMA_ZONES_UNUSABLE]),
+        ("SingleNUMANode", 16, []),
+    ],
+)
+def test_too_many_zones_for_sets_are_reported(policy: str, count: int, found: list[Reason]) -> None:
+    stated = nrt(zones={f"node-{number}": str(32 // count) for number in range(count)})
+    reading = read(labels={"node.koordinator.sh/numa-topology-policy": policy}, topology=stated)
+    assert [each.reason for each in reading.findings] == found
+    assert len(reading.facts.zones) == count
 
 
 def test_unknown_numa_policy_counts_as_none_and_reported() -> None:

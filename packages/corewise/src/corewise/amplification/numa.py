@@ -10,6 +10,9 @@ are equal. Zones that a node does not have are columns of zeros. Sets are bit ma
 the same size the one with the lower number is taken, as kubelet does; 0 stands for none. Amounts are
 amplified milli-CPU (with the pod's own request amplified) or bytes.
 
+There are 2**n sets of n zones, so kubelet's topology manager stops at 8 NUMA nodes. Nodes with more than
+:data:`MOST_IN_SETS` have no affinity under BestEffort and Restricted, which weigh sets of zones.
+
 Source: kubelet's pkg/kubelet/cm/topologymanager/policy.go, cpumanager/policy_static.go (hints).
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +33,14 @@ IntColumn: TypeAlias = NDArray[np.int64]
 
 BoolColumn: TypeAlias = NDArray[np.bool_]
 
-MOST_ZONES = 16
-"""More than any machine that runs a kubelet has; kubelet itself stops at 8 unless told otherwise."""
+MOST_ZONES: Final = 63
+"""A set of zones is a mask of that many bits."""
+
+MOST_IN_SETS: Final = 8
+"""kubelet's own limit, unless its option max-allowable-numa-nodes raises it."""
+
+POLICIES_WITH_SETS: Final = frozenset({NumaPolicy.BEST_EFFORT, NumaPolicy.RESTRICTED})
+"""The policies that weigh sets of zones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +67,18 @@ def affinity(policy: NumaPolicy, resources: Sequence[ZoneAmounts]) -> IntColumn:
     if not resources or policy is NumaPolicy.NONE:
         return np.zeros(resources[0].needed.shape if resources else 0, dtype=np.int64)
     if policy is NumaPolicy.SINGLE_NUMA_NODE:
-        return _first_with_room(resources, np.ones_like(resources[0].needed))
+        return _first_zone(resources)
     sizes = [_smallest_size(each) for each in resources]
     alike = np.where(np.all([size == sizes[0] for size in sizes], axis=0), sizes[0], 0)
     preferred = _first_with_room(resources, alike)
     if policy is NumaPolicy.RESTRICTED:
         return preferred
     return np.where(preferred > 0, preferred, _first_with_room(resources, None))
+
+
+def has_too_many(allocatable: IntColumn) -> BoolColumn:
+    """Return the nodes whose zones are too many for sets, by one amount of each zone."""
+    return np.asarray(np.any(allocatable[MOST_IN_SETS:] > 0, axis=0))
 
 
 def _smallest_size(resource: ZoneAmounts) -> IntColumn:
@@ -75,21 +89,35 @@ def _smallest_size(resource: ZoneAmounts) -> IntColumn:
     return sizes
 
 
+def _first_zone(resources: Sequence[ZoneAmounts]) -> IntColumn:
+    """Return the first zone with room for all resources."""
+    found = np.zeros_like(resources[0].needed)
+    for zone in range(len(resources[0].free)):
+        room = found == 0
+        for each in resources:
+            room &= np.maximum(each.free[zone], 0) >= each.needed
+        found[room] = 1 << zone
+    return found
+
+
 def _first_with_room(resources: Sequence[ZoneAmounts], sizes: IntColumn | None) -> IntColumn:
     """Return the first set with room for all resources, small sets first; of exactly ``sizes`` if given."""
     found = np.zeros_like(resources[0].needed)
+    few = ~np.any([has_too_many(each.allocatable) for each in resources], axis=0)
     wanted = None if sizes is None else frozenset(sizes.tolist())
-    for mask, zones in _sets(len(resources[0].free)):
+    for mask, zones in _sets(min(len(resources[0].free), MOST_IN_SETS)):
         if wanted is not None and len(zones) not in wanted:
             continue
-        room = found == 0 if sizes is None else (found == 0) & (sizes == len(zones))
+        room = few & (found == 0)
+        if sizes is not None:
+            room &= sizes == len(zones)
         for each in resources:
             room &= np.maximum(each.free[zones], 0).sum(axis=0) >= each.needed
         found[room] = mask
     return found
 
 
-@lru_cache(maxsize=MOST_ZONES)
+@lru_cache(maxsize=MOST_IN_SETS)
 def _sets(zones: int) -> tuple[tuple[int, list[int]], ...]:
     """Return all sets of zones as masks and rows, small sets first, lower numbers first among equals."""
     masks = sorted(range(1, 1 << zones), key=lambda mask: (mask.bit_count(), mask))

@@ -10,7 +10,8 @@ arithmetic is that of :mod:`corewise.amplification.occupancy`. It also refuses
 - a pod that owns more CPUs than are free, or requires them in a shape in which they are not free;
 - a pod with a NUMA policy, on a node that has another one; where only one of the two has a policy, it
   applies;
-- a pod under Restricted or SingleNUMANode, on a node whose zones are unknown or have no such room.
+- a pod under Restricted or SingleNUMANode, on a node whose zones are unknown or have no such room; under
+  Restricted also on one that has too many zones for sets of them.
 
 A pod whose CPUs are normalized owns on each node the physical CPUs that do their work there, by the node's
 own ratio, rounded up to whole cores where these are required: another number on another node. Where that is
@@ -50,12 +51,14 @@ from numpy.typing import NDArray
 
 from corewise.amplification import amplified_up, normalized_cpus, occupied
 from corewise.amplification.numa import (
+    MOST_IN_SETS,
     BoolColumn,
     IntColumn,
     ZoneAmounts,
     admitted,
     affinity,
     distributed,
+    has_too_many,
     members,
 )
 from corewise.engine.cluster import EXCLUSIVITY
@@ -135,6 +138,11 @@ _OTHER_POLICY = Cause(
     Reason.NUMA_POLICY_CONFLICT, "the node's NUMA topology policy is not the pod's", unresolvable=True
 )
 _NO_ZONES = Cause(Reason.NUMA_ZONES_UNUSABLE, "the node states no usable NUMA zones", unresolvable=True)
+_TOO_MANY_ZONES = Cause(
+    Reason.NUMA_ZONES_UNUSABLE,
+    f"the node has more than {MOST_IN_SETS} NUMA nodes with CPUs, too many for policy Restricted",
+    unresolvable=True,
+)
 _UNALIGNED = Cause(Reason.NUMA_NOT_ALIGNED, "no room within the NUMA nodes that its policy allows")
 
 
@@ -330,7 +338,13 @@ def _not_aligned(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapsho
             strict[rows] = True
             amounts = zone_amounts(pod, owned, snapshot, rows)
             unaligned[rows] = ~admitted(policy, amounts, len(rows))
-    return [*refusals, (strict & ~snapshot.zones_known, _NO_ZONES), (unaligned, _UNALIGNED)]
+    restricted = policies == NUMA_POLICIES.index(NumaPolicy.RESTRICTED)
+    return [
+        *refusals,
+        (strict & ~snapshot.zones_known, _NO_ZONES),
+        (restricted & has_too_many(snapshot.zone_cpu), _TOO_MANY_ZONES),
+        (unaligned, _UNALIGNED),
+    ]
 
 
 def _zones_of(

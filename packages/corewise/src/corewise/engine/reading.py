@@ -7,6 +7,7 @@ Nothing that they state raises an error. What cannot be used is a finding, and t
   node does not offer cannot stand for CPUs. kubelet's static CPU manager gives pods as many CPUs as they
   request, so where it runs they are not normalized.
 - Zones count only if their raw CPUs are at least the node's raw allocatable, and at most its raw capacity.
+  Those without CPUs, such as the memory of accelerators, do not count: no pod is placed there.
 - CPUs that kubelet or the Node's annotation reserves are not given out. While the annotation cannot be read,
   none are.
 - A pod's request of corewise.io/owned-cpus says only that kube-scheduler is to ask the extender: no node
@@ -40,6 +41,7 @@ from corewise.amplification import (
     unfolded,
 )
 from corewise.amplification.annotations import read_node
+from corewise.amplification.numa import MOST_IN_SETS, MOST_ZONES, POLICIES_WITH_SETS
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.config.interference.amounts import parse_bandwidth
 from corewise.engine.facts import (
@@ -174,6 +176,7 @@ def read_node_facts(node: Node, topology: ReportedTopology | None) -> NodeReadin
     allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
     if CPU in allocatable:
         allocatable[CPU] = unfolded(allocatable[CPU], recorded)
+    policy, zones = _numa(node, topology, findings)
     facts = NodeFacts(
         name=node.metadata.name,
         allocatable=allocatable,
@@ -187,8 +190,8 @@ def read_node_facts(node: Node, topology: ReportedTopology | None) -> NodeReadin
         static_cpu_manager=manager.policy == "static",
         full_cores_only=labels.get(CPU_BIND_POLICY) == "FullPCPUsOnly"
         or (manager.options or {}).get("full-pcpus-only") == "true",
-        numa_policy=_numa_policy(labels, topology, findings),
-        zones=_zones(node, topology) if topology and topology.zones else (),
+        numa_policy=policy,
+        zones=zones,
         topology=topology_of_cpus,
         reserved=reserved | reservation.on(topology_of_cpus) if reservation else reserved,
         reservation_known=reservation is not None,
@@ -230,6 +233,21 @@ def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:
         return manager, CPUSet.parse(manager.reserved)
     except CPUSetError:
         return manager, CPUSet()
+
+
+def _numa(
+    node: Node, topology: ReportedTopology | None, findings: list[Finding]
+) -> tuple[NumaPolicy, tuple[Zone, ...]]:
+    """Return a node's NUMA policy, and its NUMA nodes if they are known."""
+    policy = _numa_policy(node.metadata.labels, topology, findings)
+    zones = _zones(node, topology) if topology and topology.zones else ()
+    if policy in POLICIES_WITH_SETS and len(zones) > MOST_IN_SETS:
+        message = (
+            f"{node.metadata.name}: {len(zones)} NUMA nodes have CPUs, more than the {MOST_IN_SETS} among "
+            f"which {policy} can choose; they count as unknown: state SingleNUMANode or None"
+        )
+        findings.append(Finding(Reason.NUMA_ZONES_UNUSABLE, message))
+    return policy, zones
 
 
 def _numa_policy(
@@ -292,7 +310,7 @@ def _zones(node: Node, topology: ReportedTopology) -> tuple[Zone, ...]:
     together = sum(zone.cpu for zone in zones)
     match = raw.allocatable[CPU].milli <= together <= raw.capacity[CPU].milli
     unique = len({zone.number for zone in zones}) == len(zones)
-    return tuple(zones) if match and unique else ()
+    return tuple(zones) if match and unique and len(zones) <= MOST_ZONES else ()
 
 
 def _stated_zones(topology: ReportedTopology, applied: Ratio) -> Iterator[Zone]:
@@ -302,8 +320,8 @@ def _stated_zones(topology: ReportedTopology, applied: Ratio) -> Iterator[Zone]:
             continue
         amounts = {each.name: offered(each.allocatable) for each in zone.resources}
         cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
-        if cpu is not None:
-            raw = bounded(CPU, deamplified_ceil(max(0, cpu.milli), applied))
+        if cpu is not None and cpu.milli > 0:
+            raw = bounded(CPU, deamplified_ceil(cpu.milli, applied))
             yield Zone(int(name[1]), raw, bounded(MEMORY, memory.units) if memory else 0)
 
 

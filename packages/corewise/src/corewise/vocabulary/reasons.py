@@ -976,8 +976,9 @@ class Reason(StrEnum):
     )
     NUMA_ZONES_UNUSABLE = _info(
         "NUMAZonesUnusable",
-        "The node has a NUMA topology policy, but its NodeResourceTopology states no usable zones.",
-        "Run the agent on the node.",
+        "A NUMA topology policy applies, but the node's NodeResourceTopology states no usable zones, or more "
+        "than 8 with CPUs, which is too many for BestEffort and Restricted.",
+        "Run the agent on the node. With more than 8 zones use SingleNUMANode or None.",
     )
     NUMA_NOT_ALIGNED = _info(
         "NUMANotAligned",
