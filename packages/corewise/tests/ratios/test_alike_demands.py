@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corewise.quantities import Quantity
@@ -30,7 +30,14 @@ CONTAINER = st.fixed_dictionaries(
     {"name": NAMES},
     optional={"resources": RESOURCES, "restartPolicy": st.just("Always"), "image": st.just("x")},
 )
-GRANTED = st.fixed_dictionaries({"name": NAMES}, optional={"allocatedResources": st.none() | AMOUNTS})
+GRANTED = st.fixed_dictionaries(
+    {"name": NAMES},
+    optional={"allocatedResources": st.none() | AMOUNTS, "resources": st.none() | RESOURCES},
+)
+CONDITION = st.fixed_dictionaries(
+    {"type": st.sampled_from(["PodResizePending", "Ready"])},
+    optional={"reason": st.sampled_from(["Infeasible", "Deferred"]), "lastTransitionTime": st.none()},
+)
 CLAIMS = st.sampled_from(["{", '{"cpuset":"0"}', '{"cpuset":"1-2"}'])
 POD = st.fixed_dictionaries(
     {
@@ -66,6 +73,7 @@ POD = st.fixed_dictionaries(
                 "qosClass": st.sampled_from(["Guaranteed", "Burstable"]),
                 "containerStatuses": st.none() | st.lists(GRANTED, max_size=2),
                 "initContainerStatuses": st.none() | st.lists(GRANTED, max_size=2),
+                "conditions": st.none() | st.lists(CONDITION, max_size=2),
             },
         )
     },
@@ -74,6 +82,18 @@ OWNERS = {"1": CPUOwner("ns/a", CPUSet.parse("4-5"), request=3), "9": CPUOwner("
 LEDGERS = st.sampled_from([{}, print_owned_cpus(OWNERS)])
 
 
+RUNS_WITH = {"name": "a", "resources": {"requests": {"cpu": "2"}}}
+RESIZED = {
+    "metadata": {},
+    "spec": {"nodeName": "n", "containers": [{"name": "a", "resources": {"requests": {"cpu": "3"}}}]},
+    "status": {
+        "containerStatuses": [RUNS_WITH],
+        "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}],
+    },
+}
+
+
+@example([RESIZED, {**RESIZED, "status": {"containerStatuses": [RUNS_WITH]}}], {}, "none")
 @given(st.lists(POD, max_size=6), LEDGERS, st.sampled_from(["static", "none"]))
 def test_demand_is_that_of_pods_one_by_one(pods: list[Any], ledger: Any, policy: str) -> None:
     where = ({CPU_MANAGER_POLICY: f'{{"policy":"{policy}"}}'}, ledger, Quantity.of_milli(8000))

@@ -65,8 +65,15 @@ async def test_granted_amount_of_running_pod_counts(world: SchedulerWorld) -> No
         await state()
         await until(lambda: [pod.status.phase for pod in watched(scheduler)] == ["Running"])
         assert requested(scheduler) == 1000
-        await state(containerStatuses=[{"name": "c", "allocatedResources": {"cpu": "3"}}])
+        granted = {"name": "c", "resources": {"requests": {"cpu": "500m"}}}
+        await state(containerStatuses=[{**granted, "allocatedResources": {"cpu": "3"}}])
         await until(lambda: requested(scheduler) == 3000)
+        await state(containerStatuses=[granted])
+        await until(lambda: requested(scheduler) == 1000)
+        infeasible = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+        conditions = (await world.pod("p"))["status"]["conditions"]
+        await state(conditions=[*conditions, infeasible])
+        await until(lambda: requested(scheduler) == 500)
 
 
 async def test_pod_owning_nothing_is_bound_without_another_read(

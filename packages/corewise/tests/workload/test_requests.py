@@ -8,7 +8,8 @@
 | a sidecar                              | beside the containers                        |
 | requests of the pod level              | those, instead of the containers'            |
 | overhead                               | on top                                       |
-| a container being resized              | the larger of wanted and granted             |
+| a container being resized              | the largest of wanted, actual and allocated  |
+| a resize that is infeasible            | the larger of actual and allocated           |
 | a null list, as Go marshals it         | nothing                                      |
 """
 
@@ -32,6 +33,12 @@ def container(request: str = "", limit: str = "", **more: Any) -> dict[str, Any]
     return {"name": "c", "resources": resources, **more}
 
 
+def actual(request: str, **more: Any) -> dict[str, Any]:
+    """The status of a container that runs with a request, as kubelet states it since 1.32."""
+    return {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": request}}, **more}]}
+
+
+INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
 GRANTED = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]}
 POD_LEVEL = {"requests": {"cpu": "4"}}
 CASES: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
@@ -50,7 +57,16 @@ CASES: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
     ),
     "pod level": (4000, {"containers": [container("1")], "resources": POD_LEVEL}, {}),
     "overhead": (1250, {"containers": [container("1")], "overhead": {"cpu": "250m"}}, {}),
-    "resize": (3000, {"containers": [container("1", "2")]}, GRANTED),
+    "resize to less": (3000, {"containers": [container("1")]}, actual("3")),
+    "resize to more": (3000, {"containers": [container("3")]}, actual("1")),
+    "infeasible": (2000, {"containers": [container("1000")]}, {**actual("2"), **INFEASIBLE}),
+    "infeasible, allocated": (
+        3000,
+        {"containers": [container("1000")]},
+        {**actual("2", allocatedResources={"cpu": "3"}), **INFEASIBLE},
+    ),
+    "infeasible, nothing known": (4000, {"containers": [container("4")]}, INFEASIBLE),
+    "resize, allocated": (3000, {"containers": [container("1", "2")]}, GRANTED),
     "null": (1000, {"containers": [container("1")], "initContainers": None, "overhead": None}, {}),
 }
 

@@ -3,7 +3,7 @@
 Requests are counted as kube-scheduler and kubelet count them: containers and sidecars run together; an init
 container runs alone but for the sidecars started before it, and the largest such moment counts; a request at
 pod level replaces the sum; overhead comes on top; while a container is resized the larger of wanted and
-granted counts. Source: k8s.io/component-helpers/resource, PodRequests.
+granted counts (workload/requests.py). Source: k8s.io/component-helpers/resource, PodRequests.
 
 A CPUSet pod owns CPUs: those of its resource-status annotation; without one (bound while nothing assigned
 them) as many as it requests, if it has QoS LSE or LSR and requests whole CPUs, or if it is Guaranteed under
@@ -55,7 +55,7 @@ _NOTHING: Final = Quantity(0)
 
 @dataclass(frozen=True, slots=True)
 class ContainerDemand:
-    """A container's requests. ``allocated``: what kubelet has granted it, while a resize is under way."""
+    """A container's requests. ``allocated``: what kubelet has granted it, if it says so."""
 
     requests: ResourceList
     allocated: ResourceList = field(default_factory=dict)

@@ -398,6 +398,7 @@ def _stated(pod: Pod) -> _StatedByPod:
         status.container_statuses,
         status.init_container_statuses,
         status.qos_class,
+        pod.is_infeasible,
         spec.node_selector,
         spec.affinity,
         spec.tolerations,

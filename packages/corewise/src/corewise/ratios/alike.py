@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from corewise.amplification import NodeDemand, PodDemand, node_demand
 from corewise.amplification.amounts import CPU, MEMORY
@@ -40,9 +41,19 @@ class _Container(_Part, frozen=True):
     restart_policy: str = ""
 
 
+class _Actual(_Part, frozen=True):
+    requests: _Amounts | None = None
+
+
 class _Granted(_Part, frozen=True):
     name: str
     allocated_resources: _Amounts | None = None
+    resources: _Actual | None = None
+
+
+class _Condition(_Part, frozen=True):
+    type: str = ""
+    reason: str = ""
 
 
 class _Labels(_Part, frozen=True):
@@ -73,6 +84,12 @@ class _Status(_Part, frozen=True):
     qos_class: str = ""
     container_statuses: tuple[_Granted, ...] | None = ()
     init_container_statuses: tuple[_Granted, ...] | None = ()
+    conditions: tuple[_Condition, ...] | None = ()
+
+    def __post_init__(self) -> None:
+        """Forget the conditions that do not decide the pod's demand."""
+        kept = tuple(each for each in self.conditions or () if each.type == "PodResizePending")
+        force_setattr(self, "conditions", kept)
 
 
 class RequestingPod(_Part, frozen=True):

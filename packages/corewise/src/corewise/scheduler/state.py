@@ -159,7 +159,8 @@ def _is_older(node: Node, than: Node) -> bool:
 
 def _counts_alike(old: Pod, new: Pod) -> bool:
     """Whether two states of a pod that holds resources count alike: how far its kubelet is does not count."""
-    if not _states_alike(old, new) or old.scheduled_at != new.scheduled_at:
+    conditions = (old.scheduled_at, old.is_infeasible), (new.scheduled_at, new.is_infeasible)
+    if not _states_alike(old, new) or conditions[0] != conditions[1]:
         return False
     before, after = old.status, new.status
     return before is after or (

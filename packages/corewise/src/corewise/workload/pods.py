@@ -1,7 +1,7 @@
 """The Pod of the API that every program reads, with only the fields that are used.
 
 A manager and a scheduler cache all pods of a cluster, so what pods of one template state alike is kept once:
-containers, tolerations, affinity, and the whole status, from which the time of binding is taken out first.
+containers, tolerations, affinity, and the whole status, from which the conditions are taken out first.
 """
 
 from __future__ import annotations
@@ -127,11 +127,21 @@ class PodSpec(Struct, frozen=True):
             force_setattr(self, "affinity", shared_struct(self.affinity))
 
 
+class ActualResources(Struct, frozen=True):
+    """core/v1 ResourceRequirements of a ContainerStatus: what the container runs with."""
+
+    requests: Map = EMPTY
+
+
 class GrantedContainer(Struct, frozen=True):
-    """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way."""
+    """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way.
+
+    Since Kubernetes 1.32 kubelet states ``resources``, but ``allocated_resources`` only behind a gate.
+    """
 
     name: str
     allocated_resources: Map = EMPTY
+    resources: ActualResources | None = None
 
     def __post_init__(self) -> None:
         if self.allocated_resources is not EMPTY:
@@ -143,6 +153,7 @@ class PodCondition(Struct, frozen=True):
 
     type: str = ""
     status: str = ""
+    reason: str = ""
     last_transition_time: str | None = ""
 
 
@@ -160,7 +171,7 @@ class ClaimStatus(Struct, frozen=True):
 
 
 class PodStatus(Struct, frozen=True):
-    """core/v1 PodStatus. Of a decoded Pod ``conditions`` are empty: see its ``scheduled_at``."""
+    """core/v1 PodStatus. Of a decoded Pod ``conditions`` are empty: see what the Pod keeps of them."""
 
     phase: str = "Pending"
     qos_class: str = ""
@@ -183,18 +194,25 @@ class PodStatus(Struct, frozen=True):
 
 
 class Pod(Struct, frozen=True):
-    """core/v1 Pod. ``scheduled_at``: the time it was given its node, "" where its conditions do not say."""
+    """core/v1 Pod.
+
+    ``scheduled_at``: the time it was given its node, "" where its conditions do not say. ``is_infeasible``:
+    its spec states a resize that its node can never carry out.
+    """
 
     metadata: ObjectMeta = NO_META
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
     scheduled_at: str = ""
+    is_infeasible: bool = False
 
     def __post_init__(self) -> None:
         keep_annotations(self.metadata, POD_ANNOTATIONS)
         for each in self.status.conditions:
             if each.type == "PodScheduled" and each.status == "True":
                 force_setattr(self, "scheduled_at", shared_text(each.last_transition_time or ""))
+            elif each.type == "PodResizePending" and each.reason == "Infeasible":
+                force_setattr(self, "is_infeasible", True)
         force_setattr(self, "status", self.status.kept())
 
     @property

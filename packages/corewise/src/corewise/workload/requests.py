@@ -2,6 +2,11 @@
 
 Where a container states a limit alone, that is its request: the API server sets it so when it admits a pod.
 An amount that cannot be read counts as the largest, so that the pod never fits by mistake.
+
+While a container is resized in place, the largest counts of what its spec wants, what it runs with
+(``resources`` of its status) and what kubelet has allocated, where kubelet states that. What the spec wants
+is left out if kubelet says that the node can never carry it out. Source: k8s.io/component-helpers/resource,
+PodRequests with UseStatusResources.
 """
 
 from __future__ import annotations
@@ -23,8 +28,8 @@ def pod_demand(pod: Pod, resources: Names = None) -> PodDemand:
     meta, spec, status = pod.metadata, pod.spec, pod.status
     return PodDemand(
         name=f"{meta.namespace or 'default'}/{meta.name}",
-        containers=_demands(spec.containers, status.container_statuses, resources),
-        init_containers=_demands(spec.init_containers, status.init_container_statuses, resources),
+        containers=_demands(pod, spec.containers, status.container_statuses, resources),
+        init_containers=_demands(pod, spec.init_containers, status.init_container_statuses, resources),
         requests=_amounts(spec.resources.requests, resources),
         overhead=_amounts(spec.overhead, resources),
         labels=meta.labels,
@@ -40,16 +45,25 @@ def container_requests(container: Container, resources: Names = None) -> dict[st
 
 
 def _demands(
-    containers: tuple[Container, ...], statuses: tuple[GrantedContainer, ...], resources: Names
+    pod: Pod, containers: tuple[Container, ...], statuses: tuple[GrantedContainer, ...], resources: Names
 ) -> tuple[ContainerDemand, ...]:
-    granted = {each.name: _amounts(each.allocated_resources, resources) for each in statuses}
-    return tuple(
-        ContainerDemand(
-            requests=container_requests(each, resources),
-            allocated=granted.get(each.name, {}),
-            restarts_always=each.restart_policy == "Always",
-        )
-        for each in containers
+    stated = {each.name: each for each in statuses}
+    return tuple(_demand(pod, each, stated.get(each.name), resources) for each in containers)
+
+
+def _demand(
+    pod: Pod, container: Container, status: GrantedContainer | None, resources: Names
+) -> ContainerDemand:
+    """Read one container; of a resize that is infeasible, what the spec states does not count."""
+    wanted = container_requests(container, resources)
+    actual = status.resources if status else None
+    granted = _amounts(actual.requests or {}, resources) if actual else {}
+    for name, amount in _amounts(status.allocated_resources, resources).items() if status else ():
+        granted[name] = max(amount, granted.get(name, amount))
+    return ContainerDemand(
+        requests=granted if actual and pod.is_infeasible else wanted,
+        allocated=granted,
+        restarts_always=container.restart_policy == "Always",
     )
 
 
