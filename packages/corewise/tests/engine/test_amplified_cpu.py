@@ -41,6 +41,7 @@ from corewise.vocabulary.cpu_annotations import (
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import (
+    GIB,
     arrangement,
     bind,
     cluster_of,
@@ -215,6 +216,19 @@ def test_numa_policy_without_usable_zones_refuses_the_pod() -> None:
     many = cluster_of(numa_node("n", 2, 9), numa_node("m", 2, 8))
     assert reasons(many, share("a", 1, numa_policy=RESTRICTED))[:1] == [Reason.NUMA_ZONES_UNUSABLE]
     assert decide(many, share("a", 1, numa_policy=RESTRICTED)).node == "m"
+
+
+@pytest.mark.parametrize("policy", [SINGLE, RESTRICTED, BEST])
+def test_kept_cpus_are_given_again_in_their_zone(policy: NumaPolicy) -> None:
+    """Zone 0 has room by now, and would come first."""
+    cluster = cluster_of(numa_node("n", 8, 2, policy=policy))
+    chosen = ChosenNode.of(cluster, cluster.snapshot(), 0)
+    assert chosen.ledger is not None
+    cpus = chosen.ledger.topology.numa_nodes[1]
+    ledger = replace(chosen.ledger, reserved=chosen.ledger.topology.cpus - cpus)
+    pod = replace(cpuset("a", 8), requests={"cpu": 8000, "memory": GIB}, kept=8)
+    placed = engine().reserve(pod, replace(chosen, ledger=ledger))
+    assert placed == Placement("n", cpus, {1: {"cpu": 8000, "memory": GIB}})
 
 
 def test_memory_must_lie_in_the_same_zone() -> None:

@@ -471,6 +471,8 @@ class CPUPlacement:
                 answer = choose(node.ledger, _wish(pod, node, 0, node.ledger))
             if not isinstance(answer, Grant):
                 return answer
+            if mask and pod.kept:
+                mask = _mask_of(node, answer.cpus)
             cpus, surplus = answer.cpus, int(_surplus(pod, len(answer.cpus) * MILLI))
         if policy is NumaPolicy.NONE or not node.facts.zones:
             return replace(placement, cpus=cpus, surplus=surplus) if cpus else placement
@@ -486,8 +488,15 @@ def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:
         CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE,
         required=pod.binding.required or whole_only,
     )
-    within = _cpus_of(pod, node, mask, ledger, wish) if mask else None
+    # A pod keeps the CPUs that it was given: the ledger offers no others.
+    within = _cpus_of(pod, node, mask, ledger, wish) if mask and not pod.kept else None
     return replace(wish, exclusive=EXCLUSIVITY[pod.binding.exclusive], within=within)
+
+
+def _mask_of(node: ChosenNode, cpus: CPUSet) -> int:
+    """Return the set of zones in which CPUs are."""
+    held = _owned_by_zone(node.ledger, cpus) if node.ledger else {}
+    return sum(1 << place for place, zone in enumerate(node.facts.zones) if zone.number in held)
 
 
 def _cpus_of(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger, wish: Wish) -> CPUSet:
