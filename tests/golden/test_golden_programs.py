@@ -181,7 +181,7 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
                 pod = cluster.get("Pod", name, "apps")
                 return shown(f"{verb} {name}", call(verb, {"Pod": pod, "Nodes": None, "NodeNames": names}))
 
-            for name in ("owner", "share", "odd", "contradiction", "late", "exclusive"):
+            for name in ("owner", "share", "odd", "misspelled", "late", "exclusive"):
                 parts += [asked(name), asked(name, "prioritize")]
             parts.append(shown("bind owner to n1", bind("owner", "n1")))
             parts.append(shown("bind late to n1: not enough CPUs are left", bind("late", "n1")))

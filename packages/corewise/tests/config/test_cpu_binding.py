@@ -41,8 +41,8 @@ FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
         ('{"requiredCPUBindPolicy":"FullPCPUs"}', CPUBinding(FULL, required=True)),
         ('{"requiredCPUBindPolicy":"SpreadByPCPUs","other":1}', CPUBinding(SPREAD, required=True)),
         (
-            '{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"FullPCPUs"}',
-            CPUBinding(FULL, required=True),
+            '{"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUBindPolicy":"FullPCPUs"}',
+            CPUBinding(SPREAD, required=True),
         ),
         ('{"preferredCPUBindPolicy":null,"requiredCPUBindPolicy":""}', CPUBinding(FULL)),
         (
@@ -67,11 +67,6 @@ def test_resource_spec_states_how_pod_wants_its_cpus(text: str | None, binding: 
         ('{"preferredCPUBindPolicy":1}', Reason.RESOURCE_SPEC_INVALID, "cannot be read"),
         ('{"preferredCPUBindPolicy":"Full"}', Reason.RESOURCE_SPEC_INVALID, "FullPCPUs, SpreadByPCPUs"),
         ('{"preferredCPUExclusivePolicy":"All"}', Reason.RESOURCE_SPEC_INVALID, "PCPULevel"),
-        (
-            '{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"SpreadByPCPUs"}',
-            Reason.BIND_POLICY_CONFLICT,
-            "requires FullPCPUs and prefers SpreadByPCPUs",
-        ),
     ],
 )
 def test_impossible_resource_spec_is_reported(text: str, reason: Reason, words: str) -> None:

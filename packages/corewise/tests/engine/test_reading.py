@@ -107,10 +107,6 @@ def test_a_cpuset_pod_must_request_whole_cpus(qos: str) -> None:
         ({SPEC: "{"}, Reason.RESOURCE_SPEC_INVALID),
         ({SPEC: '{"preferredCPUBindPolicy":"ConstrainedBurst"}'}, Reason.CONSTRAINED_BURST_NOT_SERVED),
         ({SPEC: '{"requiredCPUBindPolicy":"ConstrainedBurst"}'}, Reason.CONSTRAINED_BURST_NOT_SERVED),
-        (
-            {SPEC: '{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"SpreadByPCPUs"}'},
-            Reason.BIND_POLICY_CONFLICT,
-        ),
         ({NUMA_SPEC: '{"numaTopologyPolicy":"Tight"}'}, Reason.RESOURCE_SPEC_INVALID),
     ],
 )

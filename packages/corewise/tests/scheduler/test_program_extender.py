@@ -11,7 +11,7 @@ from corewise.vocabulary.names import AMPLIFICATION_RATIO, RESOURCE_SPEC
 from manager.world import eventually
 from scheduler.program_world import PLAIN_NODES, SchedulerWorld, caller, pod_document
 
-CONTRADICTION = '{"requiredCPUBindPolicy": "FullPCPUs", "preferredCPUBindPolicy": "SpreadByPCPUs"}'
+UNKNOWN_POLICY = '{"requiredCPUBindPolicy": "Anyhow"}'
 
 
 def args(pod: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -67,9 +67,9 @@ async def test_whole_nodes_are_judged_by_known_state_only(
             {
                 "cpu": "2",
                 "qos": "LSR",
-                "annotations": {RESOURCE_SPEC: CONTRADICTION},
+                "annotations": {RESOURCE_SPEC: UNKNOWN_POLICY},
             },
-            "requires FullPCPUs and prefers SpreadByPCPUs",
+            "'Anyhow' is not a CPU bind policy",
         ),
         ({"cpu": "2", "qos": "LSR", "annotations": {RESOURCE_SPEC: "{"}}, "cannot be read"),
     ],

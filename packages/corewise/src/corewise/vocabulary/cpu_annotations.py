@@ -10,8 +10,8 @@ Cores may be numbered within their socket. Caches are not in it: the CPUs of a N
      "preferredCPUExclusivePolicy": "PCPULevel"}
     {"numaTopologyPolicy": "SingleNUMANode"}
 
-Absent and empty values are the default. Texts longer than LONGEST_SPEC characters are refused: whoever
-creates a pod writes them.
+Absent and empty values are the default. A required bind policy wins over a preferred one. Texts longer than
+LONGEST_SPEC characters are refused: whoever creates a pod writes them.
 
 ``normalize-cpuset`` of a pod, corewise's own: ``true`` if the CPUs that it requests are normalized ones. The
 label of that name on its namespace counts for new pods.
@@ -174,11 +174,7 @@ def parse_cpu_binding(text: str | None) -> CPUBinding | Finding:
         return _unserved(bad)
     if exclusive not in _EXCLUSIVE_POLICIES:
         return _unknown(RESOURCE_SPEC, exclusive, "CPU exclusive policy", ExclusivePolicy)
-    must, should = _BIND_POLICIES[required], _BIND_POLICIES[preferred]
-    if must and should and must is not should:
-        message = f"annotation {RESOURCE_SPEC} requires {must} and prefers {should}"
-        return Finding(Reason.BIND_POLICY_CONFLICT, message)
-    chosen = must or should or DEFAULT_BINDING.policy
+    chosen = _BIND_POLICIES[required or preferred] or DEFAULT_BINDING.policy
     return CPUBinding(chosen, bool(required), _EXCLUSIVE_POLICIES[exclusive])
 
 

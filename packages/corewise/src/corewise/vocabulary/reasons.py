@@ -877,8 +877,8 @@ class Reason(StrEnum):
     )
     BIND_POLICY_CONFLICT = _warning(
         "BindPolicyConflict",
-        "The pod requires one CPU bind policy and prefers another.",
-        "State one of requiredCPUBindPolicy and preferredCPUBindPolicy.",
+        "The node gives whole cores only, and the pod requires the CPU bind policy SpreadByPCPUs.",
+        "Prefer SpreadByPCPUs instead of requiring it, or select nodes that give single threads.",
     )
     RESOURCE_STATUS_INVALID = _warning(
         "ResourceStatusInvalid",
