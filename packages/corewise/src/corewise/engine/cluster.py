@@ -85,6 +85,24 @@ class Measured:
     names: tuple[str, ...] = ()
     columns: Mapping[str, tuple[Measures, Measures]] = field(default_factory=_no_columns)
 
+    def without(self, name: str, uses: Iterable[Profile]) -> Measured:
+        """Return the measurements without what some pods use of a node's bandwidth and memory.
+
+        A measured bandwidth stays above 0, since 0 is missing (interference/pressure.py): profiles can state
+        more than the pods use.
+        """
+        row, columns, uses = self.names.index(name), dict(self.columns), tuple(uses)
+        for column, freed in (
+            ("memorybandwidth_used", -sum(each.memory_bandwidth for each in uses)),
+            ("memory_available", sum(each.memory for each in uses)),
+        ):
+            if column in columns:
+                values, sampled = columns[column][0].copy(), columns[column][1]
+                left = values[row] + freed
+                values[row] = max(left, 1.0) if values[row] > 0 else left
+                columns[column] = values, sampled
+        return replace(self, columns=columns)
+
 
 class Cluster:
     """Nodes, their pods, and the columns over them."""

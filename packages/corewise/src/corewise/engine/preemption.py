@@ -33,8 +33,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from corewise.engine.amplified_cpu import needed_on, owned_on
 from corewise.engine.cluster import Cluster, Measured
 from corewise.engine.facts import PODS, Placement, PodFacts
@@ -43,7 +41,6 @@ from corewise.engine.kube_plugins import NodeConstraints, NodeResourcesFit
 from corewise.engine.objects import BudgetSelector, DisruptionBudget
 from corewise.vocabulary.selectors import NOTHING, LabelSelector, Operator, Requirement
 
-_USED, _AVAILABLE = "memorybandwidth_used", "memory_available"
 _LOWEST: Final = 1 << 31
 """kube-scheduler adds it to every priority, so that many pods of negative priority cost more than few."""
 
@@ -181,10 +178,11 @@ class _Room:
         (self._facts,) = node.nodes.values()
         node.drop_ended_entries()
         self._lingering = node.lingering_use(self._facts.name)
-        self._measured = {
+        columns = {
             name: (node.snapshot().measured[name].copy(), node.snapshot().measured_at[name].copy())
             for name in node.snapshot().measured
         }
+        self._measured = Measured((self._facts.name,), columns)
         self._requests = Counter[str]()
         for facts, _ in node.pods_on(self._facts.name).values():
             self._requests.update(_amounts(facts))
@@ -253,27 +251,13 @@ class _Room:
                 self._gone[each.uid] = each
                 self._node.remove_pod(each.pod.key)
                 self._requests.subtract(_amounts(each.pod))
-        if self._measured:
+        if self._measured.columns:
             self._show_use()
 
     def _show_use(self) -> None:
-        """Take out of what was measured what those that are gone use, and what others that have ended show.
-
-        A measured bandwidth stays above 0, since 0 is missing (interference/pressure.py): profiles can state
-        more than the pods use.
-        """
-        uses = [self._lingering]
-        uses += [self._node.lasting_use(each.pod, each.placement) for each in self._gone.values()]
-        columns = dict(self._measured)
-        for name, freed in (
-            (_USED, -sum(each.memory_bandwidth for each in uses)),
-            (_AVAILABLE, sum(each.memory for each in uses)),
-        ):
-            if name in columns:
-                values, sampled = columns[name]
-                left = values + freed
-                columns[name] = np.where(values > 0, np.maximum(left, 1), left), sampled
-        self._node.measure(Measured((self._facts.name,), columns))
+        """Take out of what was measured what those that are gone use, and what ended ones still show."""
+        gone = (self._node.lasting_use(each.pod, each.placement) for each in self._gone.values())
+        self._node.measure(self._measured.without(self._facts.name, (self._lingering, *gone)))
 
 
 def _amounts(pod: PodFacts) -> dict[str, int]:

@@ -43,7 +43,6 @@ from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, EXEMPT_CL
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
-_USED, _AVAILABLE = "memorybandwidth_used", "memory_available"
 _EVICTABLE = 100
 """How many nodes are looked at for pods to evict: each takes a millisecond or more."""
 
@@ -201,20 +200,11 @@ def _asks_about(pod: Pod, settings: InterferenceConfiguration, rules: QoSRules) 
 
 
 def _without_use(measured: Measured, pod: Pod, cluster: Cluster, rules: QoSRules) -> Measured:
-    """Return the measurements without a bound pod's own use of bandwidth and memory, by its profile.
-
-    A value stays above 0, since a bandwidth of 0 is missing: the profile can state more than the pod uses.
-    """
+    """Return the measurements without a bound pod's own use of bandwidth and memory, by its profile."""
     if pod.spec.node_name not in measured.names or not holds_resources(pod):
         return measured
     use = cluster.lasting_use(pod_facts(pod, rules), placement(pod, rules)[0])
-    row, columns = measured.names.index(pod.spec.node_name), dict(measured.columns)
-    for name, change in ((_USED, -use.memory_bandwidth), (_AVAILABLE, use.memory)):
-        if name in columns:
-            values, sampled = columns[name][0].copy(), columns[name][1]
-            values[row] = max(values[row] + change, 1.0) if values[row] > 0 else values[row]
-            columns[name] = values, sampled
-    return replace(measured, columns=columns)
+    return measured.without(pod.spec.node_name, [use])
 
 
 def decide_about(
