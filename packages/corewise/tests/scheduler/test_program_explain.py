@@ -14,11 +14,19 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.resources import NAMESPACES
 from corewise.scheduler.listing import read_rules
 from corewise.topology import CPUSet
+from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.metrics import OWNED_CPUS_PATH
-from corewise.vocabulary.names import NORMALIZE_CPUSET, RESOURCE_STATUS
+from corewise.vocabulary.names import (
+    CPU_TOPOLOGY,
+    NORMALIZE_CPUSET,
+    NUMA_POLICY,
+    NUMA_SPEC,
+    RESOURCE_STATUS,
+)
 from corewise.vocabulary.owned_cpus import CPUOwner, print_owned_cpus
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
+from engine.scenes import arrangement
 from manager.world import PODS_NAMESPACE, until
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document
 
@@ -60,6 +68,34 @@ async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubecon
     assert document["node"] is None
     (node,) = document["nodes"]
     assert node["verdicts"][0]["inputs"]["owned"] == 6000
+
+
+@pytest.mark.parametrize(
+    ("spec", "qos", "nodes", "is_left_out"),
+    [
+        ("x", "", "1 of 1 suit it", True),
+        ("{}", "LS", "1 of 1 suit it", True),
+        ("{}", "LSR", "0 of 1 suit it", False),
+        ("x", "LSR", "no node suits it", False),
+    ],
+)
+async def test_numa_policy_counts_for_owning_classes_alone(
+    world: SchedulerWorld, kubeconfig: str, spec: str, qos: str, nodes: str, is_left_out: bool
+) -> None:
+    """12 CPUs on a node of 2 x 8: kube-scheduler places a plain pod without asking."""
+    await world.add_node("n1", 16, stated=False)
+    await world.client.patch(PLAIN_NODES, "n1", {"metadata": {"labels": {NUMA_POLICY: "SingleNUMANode"}}})
+    amount = dict.fromkeys(("capacity", "allocatable", "available"), "8")
+    zones = [
+        {"name": f"node-{zone}", "type": "Node", "resources": [{"name": "cpu", **amount}]}
+        for zone in range(2)
+    ]
+    arranged = {CPU_TOPOLOGY: print_cpu_topology(arrangement(16, numa_nodes=2))}
+    await world.state_topology("n1", arranged, zones)
+    await world.add_pod("p", cpu="12", qos=qos, annotations={NUMA_SPEC: spec})
+    answer = await explain(kubeconfig, "apps/p")
+    assert nodes in answer.stdout
+    assert ("left out: kube-scheduler asks about this pod only" in answer.stdout) is is_left_out
 
 
 async def test_bound_pod_shows_its_cpus_and_its_losses(world: SchedulerWorld, kubeconfig: str) -> None:

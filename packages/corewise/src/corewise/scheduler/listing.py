@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.workload_ratios import QuotaRatio, quota_ratio
 from corewise.engine import (
@@ -38,8 +40,15 @@ from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.policy import NAME, published_rules, requests_it
 from corewise.scheduler.preemption import lower_pods, published_amounts
 from corewise.scheduler.state import UNFINISHED
-from corewise.vocabulary.names import INTERFERENCE_RESOURCE
-from corewise.vocabulary.qos import DEFAULT_NAMESPACES, DEFAULT_RULES, EXEMPT_CLASSES, QoSRules
+from corewise.vocabulary.cpu_annotations import NumaPolicy
+from corewise.vocabulary.names import INTERFERENCE_RESOURCE, NUMA_SPEC, QOS_CLASS
+from corewise.vocabulary.qos import (
+    DEFAULT_NAMESPACES,
+    DEFAULT_RULES,
+    EXEMPT_CLASSES,
+    OWNERS_OF_CPUS,
+    QoSRules,
+)
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
@@ -57,6 +66,7 @@ class ListedPod:
     that a pod whose CPUs are normalized would own, by node. ``divided_by``: the ratio that divides its
     quotas where it is, None if it is not bound or none divides them. ``ignores_interference``: interference
     is configured, and kube-scheduler does not ask about it for this pod unless it asks about all pods.
+    ``ignores_numa``: likewise the NUMA policy of the pod, or of nodes.
     """
 
     facts: PodFacts
@@ -72,6 +82,7 @@ class ListedPod:
     """The phase of a pod that has ended, and its node, "" if it was never bound."""
     gates: tuple[str, ...] = ()
     """The scheduling gates that the pod waits for."""
+    ignores_numa: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +166,26 @@ async def list_pod(
         listed = replace(listed, divided_by=divided_by(pod, listed.placement, there, published.rules))
     if listed.placement is not None or listed.decision.feasible.any() or listed.facts.problem is not None:
         return listed
-    budgets = await _budgets(client)
     by_key = {key_of(each): each for each in pods}
+    budgets = await _budgets(client)
     victims: dict[str, Sequence[Victim]] = {}
     with cluster.without_entries(pod.metadata.uid):
         for node in _evictable(listed.decision, nodes)[:_EVICTABLE]:
-            alone = cluster.alone(node.metadata.name)
+            alone = _alone(cluster, node.metadata.name, listed)
             lower = lower_pods(node.metadata.name, alone, pod.spec.priority or 0, by_key.get, time.time())
             guarded = with_budgets(lower, budgets)
             chosen = cheapest_victims(engine, alone, listed.facts, guarded, published_amounts(node))
             if chosen:
                 victims[node.metadata.name] = chosen
     return replace(listed, victims=victims)
+
+
+def _alone(cluster: Cluster, name: str, listed: ListedPod) -> Cluster:
+    """Return the cluster of one node, with a NUMA policy only if that counts for the pod."""
+    alone = cluster.alone(name)
+    if listed.ignores_numa:
+        alone.put_node(replace(alone.nodes[name], numa_policy=NumaPolicy.NONE))
+    return alone
 
 
 def _evictable(decision: Decision, nodes: Iterable[Node]) -> list[Node]:
@@ -215,12 +234,22 @@ def decide_about(
     *,
     engine: Engine | None = None,
 ) -> ListedPod:
-    """Decide about a pod as if it was not bound; the cluster is without it afterwards."""
-    facts = pod_facts(pod, rules)
+    """Decide about a pod as if it was not bound; the cluster is without it afterwards.
+
+    kube-scheduler asks corewise about NUMA policies only for pods of classes that own CPUs, so for other pods
+    they do not count.
+    """
+    facts, ignores_numa = pod_facts(pod, rules), False
+    if not _is_of_owning_class(pod):
+        ignores_numa = NUMA_SPEC in pod.metadata.annotations
+        facts = pod_facts(_without_numa_spec(pod), rules) if ignores_numa else facts
     where, findings = _bound(pod, facts, cluster, rules)
     cluster.remove_pod(key_of(pod))
     with cluster.without_entries(pod.metadata.uid):
         snapshot = cluster.snapshot()
+        if not _is_of_owning_class(pod) and snapshot.numa_policy.any():
+            snapshot = replace(snapshot, numa_policy=snapshot.nowhere())
+            ignores_numa = True
         decision = (engine or _engine()).decide(facts, snapshot)
         owned = normalized_owned(facts, snapshot) if facts.normalizes else {}
     phase = pod.status.phase
@@ -231,9 +260,19 @@ def decide_about(
         findings,
         tuple(missing),
         owned=owned,
+        ignores_numa=ignores_numa,
         ended=(phase, pod.spec.node_name) if phase in FINISHED else None,
         gates=tuple(each.name for each in pod.spec.scheduling_gates),
     )
+
+
+def _is_of_owning_class(pod: Pod) -> bool:
+    return pod.metadata.labels.get(QOS_CLASS) in OWNERS_OF_CPUS
+
+
+def _without_numa_spec(pod: Pod) -> Pod:
+    kept = {name: text for name, text in pod.metadata.annotations.items() if name != NUMA_SPEC}
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=kept))
 
 
 def divided_by(

@@ -110,6 +110,8 @@ def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
     decision = listed.decision
     if listed.ignores_interference:
         yield Line("interference", "left out: kube-scheduler asks about this pod only with --pods all")
+    if listed.ignores_numa:
+        yield Line("NUMA policy", "left out: kube-scheduler asks about this pod only with --pods all")
     if listed.gates:
         yield Line("without gates", "the result would be as follows")
     if listed.placement is not None:
