@@ -98,6 +98,27 @@ async def test_sufficient_victim_is_kept_and_ledger_frees_cpus(world: SchedulerW
         assert answer["NodeNameToMetaVictims"]["n1"]["Pods"] == [{"UID": uids["owns"]}]
 
 
+async def test_pod_waits_for_victim_that_still_terminates(world: SchedulerWorld) -> None:
+    async with filled(world) as (_, call, _):
+        await world.add_node("n2", 16)
+        other = await put(world, ranked("other", 0, cpu="16", qos="LSR"), "n2")
+        pod = ranked("p", 10, cpu="8", qos="LSR") | {"status": {"nominatedNodeName": "n1"}}
+
+        async def answered() -> Any:
+            return (await call("preempt", asked(pod, n2=[other])))[1]["NodeNameToMetaVictims"]
+
+        async def named() -> bool:
+            return bool(await answered())
+
+        await eventually(named)
+        await world.client.delete(PLAIN_PODS, "owns", PODS_NAMESPACE, grace_period=30)
+
+        async def waits() -> bool:
+            return not await answered()
+
+        await eventually(waits)
+
+
 async def test_nodes_without_useful_or_known_victims_are_omitted(
     world: SchedulerWorld,
 ) -> None:

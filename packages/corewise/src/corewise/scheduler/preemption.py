@@ -193,8 +193,21 @@ class Preemptor:
     def _waits(self, asked: PreemptionArguments) -> bool:
         """Whether the pod fits on its nominated node once ledger and averages no longer show ended pods."""
         alone = self._alone(asked.nominated, asked.pod)
-        facts = pod_facts(asked.pod, self.state.counted.rules)
-        return alone is not None and waits_for_ended(self.engine(), alone, facts)
+        if alone is None:
+            return False
+        engine, facts = self.engine(), pod_facts(asked.pod, self.state.counted.rules)
+        priority, now = asked.pod.spec.priority or 0, self.clock.now().timestamp()
+        # kube-scheduler asks only once those that terminate there have ended: its watch is ahead of this one
+        # (PodEligibleToPreemptOthers).
+        ended = [
+            each.pod.key
+            for each in lower_pods(asked.nominated, alone, priority, self.state.pod, now)
+            if (pod := self.state.pod(each.pod.key)) is not None and pod.metadata.deletion_timestamp
+        ]
+        for key in ended:
+            alone.end_pod(key)
+        fits = bool(ended) and engine.decide(facts, alone.snapshot()).node is not None
+        return fits or waits_for_ended(engine, alone, facts)
 
     def _alone(self, name: str, pod: Pod) -> Cluster | None:
         """Return the cluster of one node, without what is assumed of the pod; None if it is not known."""
