@@ -289,7 +289,7 @@ class Replica:
         executor = LedgerExecutor(client, self.state)
         self.binder = Binder(client, self.state, executor, lambda: engine, decisions, metrics)
         self.extender = Extender(self.state, lambda: engine, decisions, lambda *_: None)
-        self.preemptor = Preemptor(client, self.state, lambda: engine, clock)
+        self.preemptor = Preemptor(client, self.state, lambda: engine, clock, Decisions(0, clock))
         self.collector = LedgerCollector(client, self.state, executor, lambda: engine, events, metrics, clock)
         loop = asyncio.get_event_loop()
         self.tasks: list[asyncio.Task[Any]] = [loop.create_task(self.state.caches.run())]

@@ -105,7 +105,9 @@ async def test_pod_waits_for_victim_that_still_terminates(world: SchedulerWorld)
         pod = ranked("p", 10, cpu="8", qos="LSR") | {"status": {"nominatedNodeName": "n1"}}
 
         async def answered() -> Any:
-            return (await call("preempt", asked(pod, n2=[other])))[1]["NodeNameToMetaVictims"]
+            proposed = asked(pod, n2=[other])
+            await call("filter", {"Pod": proposed["Pod"], "NodeNames": ["n1"]})
+            return (await call("preempt", proposed))[1]["NodeNameToMetaVictims"]
 
         async def named() -> bool:
             return bool(await answered())

@@ -20,6 +20,8 @@ from corewise.engine import Decision
 from corewise.kube.clock import Clock, rfc3339
 
 _BEST_SHOWN = 5
+_MOMENT = 5.0
+"""Seconds between a refusal and the call for victims that follows it, at most."""
 
 
 class Asked(StrEnum):
@@ -63,6 +65,15 @@ class Decisions:
 
     def __iter__(self) -> Iterator[Remembered]:
         return iter(tuple(self._kept))
+
+    def just_refused(self, pod: str, node: str) -> bool:
+        """Return whether the last decision about a pod refused a node, a moment ago."""
+        last = next((each for each in self._kept if each.decision.pod.key == pod), None)
+        if last is None or (self._clock.now() - last.at).total_seconds() > _MOMENT:
+            return False
+        names = last.decision.names
+        row = names.index(node) if node in names else None
+        return row is not None and bool(last.decision.asked[row] and not last.decision.feasible[row])
 
     def summaries(self, pod: str = "") -> list[dict[str, Any]]:
         """Return them in short, those about one pod if it is named as NAMESPACE/NAME."""

@@ -46,6 +46,7 @@ from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.quantities import offered_amounts
+from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.installation import HTTP_TIMEOUT, PROFILED_TIMEOUT_MS
 from corewise.scheduler.state import ClusterState
 from corewise.vocabulary.errors import UNREADABLE
@@ -157,6 +158,7 @@ class Preemptor:
     state: ClusterState
     engine: Callable[[], Engine]
     clock: Clock
+    decisions: Decisions
     budget: float = BUDGET
 
     async def preempt(self, asked: PreemptionArguments) -> dict[str, Preempted]:
@@ -191,23 +193,24 @@ class Preemptor:
         return {name: each for name, each in asked.victims.items() if each.uids}
 
     def _waits(self, asked: PreemptionArguments) -> bool:
-        """Whether the pod fits on its nominated node once ledger and averages no longer show ended pods."""
+        """Whether the pod fits on its nominated node once ledger and averages no longer show ended pods.
+
+        It fits there now, and was refused there just before: then it waits for kube-scheduler's next try.
+        """
         alone = self._alone(asked.nominated, asked.pod)
         if alone is None:
             return False
         engine, facts = self.engine(), pod_facts(asked.pod, self.state.counted.rules)
         priority, now = asked.pod.spec.priority or 0, self.clock.now().timestamp()
         # kube-scheduler asks only once those that terminate there have ended: its watch is ahead of this one
-        # (PodEligibleToPreemptOthers).
-        ended = [
-            each.pod.key
-            for each in lower_pods(asked.nominated, alone, priority, self.state.pod, now)
-            if (pod := self.state.pod(each.pod.key)) is not None and pod.metadata.deletion_timestamp
-        ]
-        for key in ended:
-            alone.end_pod(key)
-        fits = bool(ended) and engine.decide(facts, alone.snapshot()).node is not None
-        return fits or waits_for_ended(engine, alone, facts)
+        # (PodEligibleToPreemptOthers). Or the node came free after it was refused.
+        for each in list(lower_pods(asked.nominated, alone, priority, self.state.pod, now)):
+            pod = self.state.pod(each.pod.key)
+            if pod is not None and pod.metadata.deletion_timestamp:
+                alone.end_pod(each.pod.key)
+        if engine.decide(facts, alone.snapshot()).node is not None:
+            return self.decisions.just_refused(facts.key, asked.nominated)
+        return waits_for_ended(engine, alone, facts)
 
     def _alone(self, name: str, pod: Pod) -> Cluster | None:
         """Return the cluster of one node, without what is assumed of the pod; None if it is not known."""

@@ -234,9 +234,9 @@ class Scheduler:
         routes = ExtenderRoutes(
             Extender(self.state, engine, *shared),
             self.binder,
-            Preemptor(self.client, self.state, engine, self._clock),
+            Preemptor(self.client, self.state, engine, self._clock, self.decisions),
             ProfiledExtender(self.state, profiled, *shared),
-            Preemptor(self.client, self.state, profiled, self._clock, PROFILED_BUDGET),
+            Preemptor(self.client, self.state, profiled, self._clock, self.decisions, PROFILED_BUDGET),
             self.decisions,
             self.problems,
             self.metrics,
