@@ -95,7 +95,7 @@ MODEL_RATIO_OFF = gauge(
 AMPLIFICATION_PATH = gauge(
     MANAGER,
     "corewise_amplification_path",
-    "1 for each path that amplifies: the policy, its file, or the webhook. Only with --manage-webhooks.",
+    "1 for each path that amplifies: policy, file or webhook. Only with --manage-webhooks.",
     "path",
 )
 NODE_NORMALIZATION_RATIO = gauge(
