@@ -7,6 +7,7 @@ the node's ratio changes                     stays
 a Binding without an answer is tried again   stays, by the entry, whatever the ratio is by then
 the pod's annotation changes                 stays
 it was bound by somebody else                chosen by the ratio, entered late
+the same, more in whole cores than requested none, and an Event says so
 an older version wrote its entry             the request comes back from resource-status
 """
 
@@ -29,6 +30,7 @@ from corewise.vocabulary.names import (
     OWNED_CPUS,
     OWNED_MILLI_CPU,
     OWNED_REQUESTS,
+    RESOURCE_SPEC,
     RESOURCE_STATUS,
 )
 from corewise.vocabulary.owned_cpus import CPUOwner, print_owned_cpus, read_owned_cpus
@@ -171,6 +173,19 @@ async def test_normalized_pod_bound_elsewhere_is_entered_late(world: SchedulerWo
         found = await owner(world)
         assert (len(found.cpus), found.request) == (5, 9)
         assert CPUSet.parse(await world.cpus("p") or "") == found.cpus
+
+
+async def test_late_pods_never_own_more_than_requested(world: SchedulerWorld) -> None:
+    await add_fast(world)
+    whole = {RESOURCE_SPEC: '{"requiredCPUBindPolicy":"FullPCPUs"}'}
+    await world.add_pod("p", cpu="1", qos="LSR", annotations=NORMALIZED | whole)
+    await world.add_pod("q", cpu="4", qos="LSR")
+    async with world.scheduler() as scheduler:
+        await world.bind_past("p", "n1")
+        await until(lambda: scheduler.state.counted.cluster.node_of("apps/p") == "n1")
+        await world.told("NotWholeCores")
+        assert OWNED_CPUS not in await notes(world, "n1")
+        await world.bind("q", "n1")
 
 
 async def test_a_lost_request_comes_back_from_the_pod(world: SchedulerWorld) -> None:

@@ -457,7 +457,10 @@ class CPUPlacement:
     name: str = "CPUPlacement"
 
     def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Finding:
-        """Choose CPUs and NUMA nodes; refuses if the ledger has no CPUs of the shape that is required."""
+        """Choose CPUs and NUMA nodes; refuses if the ledger has no CPUs of the shape that is required.
+
+        No filter has seen a pod that somebody else bound: refuses if it would own more than it requests.
+        """
         policy = policy_on(pod, node.snapshot, node.row)
         if policy is NumaPolicy.NONE and not pod.owned_by_class:
             return placement
@@ -466,7 +469,11 @@ class CPUPlacement:
         if pod.owned_by_class:
             if node.ledger is None:
                 return Finding(Reason.CPU_TOPOLOGY_UNKNOWN, Reason.CPU_TOPOLOGY_UNKNOWN.meaning)
-            answer = choose(node.ledger, _wish(pod, node, mask, node.ledger))
+            wish = _wish(pod, node, mask, node.ledger)
+            if wish.count * MILLI > pod.cpu:
+                message = f"it requests {cpu_text(pod.cpu)} CPUs, and would own {wish.count} in whole cores"
+                return Finding(Reason.NOT_WHOLE_CORES, message, unresolvable=True)
+            answer = choose(node.ledger, wish)
             if not isinstance(answer, Grant) and policy is NumaPolicy.BEST_EFFORT:
                 answer = choose(node.ledger, _wish(pod, node, 0, node.ledger))
             if not isinstance(answer, Grant):

@@ -300,7 +300,7 @@ def _is_over(ends: float) -> bool:
 def owner_of(pod: str, placement: Placement, bind: str = "") -> CPUOwner:
     """Return the entry of a pod in its node's ledger."""
     cpus = len(placement.cpus)
-    request = cpus + placement.surplus // MILLI if placement.surplus else 0
+    request = cpus + placement.surplus // MILLI if placement.surplus > 0 else 0
     return CPUOwner(pod, placement.cpus, bind, request)
 
 

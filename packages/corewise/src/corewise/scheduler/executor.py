@@ -135,7 +135,7 @@ def _stated(action: BindPod | StateCPUs) -> dict[str, str]:
 def stated_status(placement: Placement) -> ResourceStatus:
     """Return a placement's resource-status."""
     zones = {zone: _quantities(amounts) for zone, amounts in placement.zones.items()}
-    request = len(placement.cpus) + placement.surplus // MILLI if placement.surplus else 0
+    request = len(placement.cpus) + placement.surplus // MILLI if placement.surplus > 0 else 0
     return ResourceStatus(placement.cpus, zones, request=request)
 
 
