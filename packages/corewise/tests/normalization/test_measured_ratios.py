@@ -225,6 +225,28 @@ def test_ratio_is_judged_where_it_is_used(labels: dict[str, str], config: Any, o
     assert off_messages(labels, config) == off
 
 
+@pytest.mark.parametrize("score", [999, 1001])
+def test_wrong_entry_leaves_right_ratios_alone(score: int) -> None:
+    """Pool b is of the slowest model: which of the two groups is slower, noise decides."""
+    cluster = NormalizationStrategy(True, configured(150))
+    own = replace(cluster, ratio_model=configured(150, slow=120))
+    config: Any = Configuration(
+        cluster, (NodeConfig(0, "b", LabelSelector.of_labels({"pool": "b"}), own, 1, 1),)
+    )
+    pool = named("pool", [score] * 7, SLOW)
+    scores = Fleet.of([*named("fast", [1500] * 7, FAST), *named("slow", [1000] * 7, SLOW), *pool], NOW)
+    nodes = {
+        each.name: Node(
+            CPUFacts(each.report.cpu_model, True, True), {"pool": "b"} if each.name.startswith("pool") else {}
+        )
+        for each in scores.nodes
+    }
+    off = ratios_off(applied_ratios(scores, nodes, config))
+    assert [(each.model, each.entry, each.measured) for each in off] == [
+        (SLOW, 'nodeConfigs[0] "b"', Ratio(100))
+    ]
+
+
 def test_score_without_its_node_is_not_judged() -> None:
     assert not applied_ratios(fleet([150] * 7, [100] * 7), {}, node_config(enable=True))
 

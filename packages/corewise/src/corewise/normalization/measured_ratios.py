@@ -4,8 +4,9 @@
 change it. One of them is the *base*, and a ratio is that median / the median of the base x the configured
 ratio of the base, half-even to hundredths: so ratios are in the scale of the configuration, which may know a
 slower model that no node has at the moment. The base is the slowest model that has a configured ratio and at
-least 3 nodes, so that one odd node does not become the measure of all. If none has as many nodes, the base is
-the slowest with a configured ratio; if none has one, the slowest, with 1.00.
+least 3 nodes, so that one odd node does not become the measure of all. One with its ratio from the cluster's
+``ratioModel`` goes first, so that a wrong entry of ``nodeConfigs`` does not make all others wrong. If none
+has as many nodes, the base is the slowest with a configured ratio; if none has one, the slowest, with 1.00.
 
 **Hyper-threading.** A score is of one thread that has its core to itself. It does not show what a thread is
 worth whose neighbor is busy, so models with hyper-threading and models without have a base each and are never
@@ -183,9 +184,9 @@ def _of_side(
     if not medians:
         return
 
-    def order(key: RatioKey) -> tuple[bool, bool, Fraction, RatioKey]:
-        is_stated = key in stated
-        return not is_stated, is_stated and len(scores[key]) < LEAST_NODES, medians[key], key
+    def order(key: RatioKey) -> tuple[bool, bool, bool, Fraction, RatioKey]:
+        is_stated, is_of_entry = key in stated, bool(key[2])
+        return not is_stated, is_stated and len(scores[key]) < LEAST_NODES, is_of_entry, medians[key], key
 
     base = min(medians, key=order)
     scale = Fraction(stated.get(base, ONE).hundredths, _HUNDRED)
