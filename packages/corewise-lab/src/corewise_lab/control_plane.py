@@ -57,11 +57,15 @@ class Child:
 
     @classmethod
     async def start(cls, name: str, module: str, arguments: Sequence[str], log: Path) -> Self:
-        """Start ``python -P -m module arguments``: nothing is imported from the current directory."""
+        """Start ``python -m module arguments``.
+
+        It imports nothing from the current directory (-P) unless this process does: an experiment is there.
+        """
+        safely = [] if str(Path.cwd()) in sys.path else ["-P"]
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                "-P",
+                *safely,
                 "-m",
                 module,
                 *arguments,

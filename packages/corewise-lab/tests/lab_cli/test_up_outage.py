@@ -32,6 +32,7 @@ def test_stopped_outage_leaves_no_folder_behind(number: signal.Signals, tmp_path
     with subprocess.Popen(
         [sys.executable, "-m", "corewise", "up", "--scenario", "outage"],
         env={**os.environ, "TMPDIR": str(tmp_path)}, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 - nohup ignores SIGHUP
     ) as process:  # fmt: skip
         assert process.stderr
         assert process.stderr.readline().startswith("starting the API server")

@@ -17,6 +17,7 @@ logging.
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 TIMEOUT = 60.0
 """Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""
 
+_AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""The variables by which requests finds the authorities to trust."""
 _ADMIN_HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
 """The identity stated where none is checked; the reshaper needs the role service."""
 
@@ -82,7 +85,9 @@ def endpoint_client(endpoint: str) -> PlacementClient:
     Keystoneauth fills in ``%(name)s`` in an endpoint. No proxy leads to a Placement on this machine.
     """
     over = session.Session(auth=UncheckedAdmin(), timeout=TIMEOUT)
-    over.session.trust_env = not _is_loopback(endpoint)
+    if _is_loopback(endpoint):
+        over.session.trust_env = False  # neither proxies nor, which is restored, authorities
+        over.verify = next(filter(None, map(os.environ.get, _AUTHORITIES)), True)
     return adapter_client(over, endpoint.replace("%", "%%"))
 
 
