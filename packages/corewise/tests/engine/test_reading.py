@@ -278,8 +278,22 @@ def test_a_ratio_that_cannot_be_read_is_none(text: str) -> None:
     assert read(annotations={RATIO: text}).facts.ratio is None
 
 
-def test_a_ratio_that_the_manager_let_pass_counts() -> None:
-    assert read(annotations={RATIO: '{"cpu":12}'}).facts.ratio == Ratio(1200)
+@pytest.mark.parametrize(
+    ("applied", "stated", "ratio"),
+    [
+        (None, "10", "10.00"),
+        (None, "12", "1.00"),
+        ("64", "12", "2.00"),
+        ("384", "12", "12.00"),
+        ("384", "50", "12.00"),
+        ("384", "11", "12.00"),
+    ],
+)
+def test_large_ratio_counts_once_it_was_applied(applied: str | None, stated: str, ratio: str) -> None:
+    """Above 10.00 the manager's option decides, and its record shows how."""
+    record = recorded({"cpu": ("32", applied)}) if applied else {}
+    found = read(annotations={**record, RATIO: f'{{"cpu":{stated}}}'}, amplified=applied or "32")
+    assert found.facts.ratio == Ratio.parse(ratio)
 
 
 def test_while_a_ratio_changes_the_larger_one_counts() -> None:

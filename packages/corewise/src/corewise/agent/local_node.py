@@ -28,7 +28,7 @@ from corewise.agent.pinning import CPUSetReconciler
 from corewise.agent.problems import ProblemLog
 from corewise.agent.quota_targets import container_cgroups
 from corewise.agent.quotas import QuotaReconciler, Sharing, sharing_of
-from corewise.amplification import LARGEST_RECORDED, read_ratios
+from corewise.amplification import read_node_in_force
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.config.workload_ratios import (
     WorkloadRatio,
@@ -41,7 +41,7 @@ from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.quantities import MILLI, ONE, Ratio, RatioError
 from corewise.service.logs import fields
 from corewise.topology import CPUSet
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, WORKLOAD_RATIOS
+from corewise.vocabulary.names import NORMALIZATION_RATIO, WORKLOAD_RATIOS
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 
@@ -145,12 +145,7 @@ class LocalNode:
             self._unreadable()
         self.problem_log.update("ratio", {"ratio": self._reading.problem} if self._reading.problem else {})
         self._see_workloads(annotations)
-        # How large a ratio may be, the manager's option says: what it let pass counts.
-        stated = read_ratios(
-            annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO, maximum=LARGEST_RECORDED
-        )
-        if not stated.is_bad("cpu"):
-            self.amplification = stated.ratios.get("cpu", ONE)
+        self.amplification = read_node_in_force(annotations).ratio("cpu") or self.amplification
         # A node that divides without offering more gives its pods less than they ask for.
         less = self.amplification < self.ratio
         problem = (

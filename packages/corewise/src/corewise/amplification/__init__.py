@@ -30,6 +30,7 @@ from corewise.amplification.annotations import (
     print_ratios,
     raw_amounts,
     read_amounts,
+    read_node_in_force,
     read_ratios,
 )
 from corewise.amplification.demand import (
@@ -122,6 +123,7 @@ __all__ = [
     "ratio_of_owned",
     "raw_amounts",
     "read_amounts",
+    "read_node_in_force",
     "read_ratios",
     "unfolded",
 ]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -295,6 +295,19 @@ _READ: Final = (
 def read_node(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Stated:
     """Read the annotations of a node; those that say the same are read once."""
     return _read_texts(tuple(map(annotations.get, _READ)), maximum)
+
+
+def read_node_in_force(annotations: Mapping[str, str]) -> Stated:
+    """Read the annotations of a node without knowing the largest ratio that the manager allows.
+
+    It is configurable: a cpu ratio above the default largest counts if the record shows that it was applied,
+    else the recorded ratio does.
+    """
+    stated = read_node(annotations, maximum=LARGEST_RECORDED)
+    recorded = stated.recorded_ratio(CPU)
+    if stated.ratios.ratios.get(CPU, ONE) <= max(MAXIMUM, recorded):
+        return stated
+    return replace(stated, ratios=replace(stated.ratios, ratios={**stated.ratios.ratios, CPU: recorded}))
 
 
 def _stated_bytes(stated: Stated, texts: tuple[str | None, ...], _maximum: Ratio) -> int:

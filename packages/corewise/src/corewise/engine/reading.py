@@ -29,7 +29,6 @@ from functools import lru_cache
 import msgspec
 
 from corewise.amplification import (
-    LARGEST_RECORDED,
     NodeAmounts,
     PodDemand,
     is_cpuset_by_class,
@@ -40,7 +39,7 @@ from corewise.amplification import (
     raw_amounts,
     unfolded,
 )
-from corewise.amplification.annotations import read_node
+from corewise.amplification.annotations import read_node_in_force
 from corewise.amplification.numa import MOST_IN_SETS, MOST_ZONES, POLICIES_WITH_SETS
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.config.interference.amounts import parse_bandwidth
@@ -145,10 +144,7 @@ class NodeReading:
 
 
 def read_node_facts(node: Node, topology: ReportedTopology | None) -> NodeReading:
-    """Read a node; ``topology`` is its NodeResourceTopology, None if it has none.
-
-    How large a ratio may be, the manager's option says: what it let pass counts.
-    """
+    """Read a node; ``topology`` is its NodeResourceTopology, None if it has none."""
     labels, annotations = node.metadata.labels, node.metadata.annotations
     stated: Mapping[str, str] = topology.metadata.annotations if topology else {}
     manager, reserved = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
@@ -161,7 +157,7 @@ def read_node_facts(node: Node, topology: ReportedTopology | None) -> NodeReadin
         for name, amount in amounts.items()
         if amount > largest(name)
     ]
-    recorded = read_node(annotations, maximum=LARGEST_RECORDED)
+    recorded = read_node_in_force(annotations)
     owned = read_owned_cpus(annotations, whole_cpus(offered(node.status.capacity.get(CPU, ""))))
     if owned.problem:
         findings.append(Finding(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
