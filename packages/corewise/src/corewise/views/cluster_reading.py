@@ -100,7 +100,7 @@ async def read_report(
             listed.reading,
             listed.config_map,
             now,
-            as_when_measured=True,
+            as_when_measured=of_dump,
         ),
         *of_nodes(rows),
         *_of_pods(listed, pods or (), config, rules.rules, now),
