@@ -725,6 +725,23 @@ def test_change_creates_the_config_map_where_absent() -> None:
     assert shown["undo"] == f"kubectl -n here delete configmap {names.CONFIG_NAME}"
 
 
+@pytest.mark.parametrize(
+    ("normalization", "original"),
+    [({}, "={cpu:1.10}"), ({names.NORMALIZATION_RATIO: "1.50"}, "-")],
+    ids=["of the user", "of Koordinator"],
+)
+def test_undo_keeps_whose_a_ratio_is(normalization: dict[str, str], original: str) -> None:
+    annotations = {names.AMPLIFICATION_RATIO: '{"cpu":1.10}', **normalization}
+    nodes = {"n1": Node(ObjectMeta(name="n1", annotations=annotations))}
+    live = LiveObjects(nodes, {}, (), {}, {}, ClusterContext(NOTHING_CONFIGURED), "here")
+    undo = try_change({"change": "ratio", "node": "n1", "ratio": "1.5"}, live)["undo"]
+    stated = undo.replace("'", "").replace('"', "").split()[4:-1]
+    assert stated == [
+        f"{names.AMPLIFICATION_RATIO}={{cpu:1.10}}",
+        f"{names.AMPLIFICATION_ORIGINAL}{original}",
+    ]
+
+
 def test_undo_of_a_key_restores_its_whole_text(kubeconfig: Path) -> None:
     shown = tried(kubeconfig, change="model", model=FAST, ratio="1")
     assert key_of_patch(shown["undo"]) == normalization()

@@ -250,7 +250,7 @@ def test_stdin_is_read_for_a_dash() -> None:
         ),
         (
             "kind: ConfigMap\ndata:\n  cpu-normalization-config: ''\n",
-            "f:3:30: error: there is no JSON here: write an object, {}",
+            "f:3:30: error: there is no JSON here: write an object, {...}",
         ),
     ],
 )

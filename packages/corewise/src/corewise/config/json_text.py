@@ -175,7 +175,7 @@ class _Reader:
 
     def document(self) -> Located | None:
         if not self.peek():
-            self.fault(self.at, "there is no JSON here: write an object, {}")
+            self.fault(self.at, "there is no JSON here: write an object, {...}")
             return None
         root = self.value()
         if self.peek():

@@ -53,6 +53,7 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
     NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
 )
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.selectors import label_key_fault, label_value_fault
@@ -272,11 +273,15 @@ def _ratio_edit(change: TriedChange, node: Node) -> _Edit:
     else:
         ratios[change.resource] = str(_ratio(change.ratio))
     text = "{" + ",".join(f'"{resource}":{ratio}' for resource, ratio in sorted(ratios.items())) + "}"
-    # The manager may own the ratio by then; without its record of the original it is the user's again.
-    gone: dict[str, str | None] = {} if name == AMPLIFICATION_ORIGINAL else {AMPLIFICATION_ORIGINAL: None}
+    # The manager may own the ratio by then. Beside a normalization ratio, one without -original is
+    # Koordinator's: so that it stays the user's, it is both.
+    original: dict[str, str | None] = {}
+    if name == AMPLIFICATION_RATIO:
+        is_koordinators = NORMALIZATION_RATIO in meta.annotations
+        original = {AMPLIFICATION_ORIGINAL: None if is_koordinators else meta.annotations.get(name)}
     return _Edit(
         _set_on("annotate", meta.name, {name: text}),
-        _set_on("annotate", meta.name, {name: meta.annotations.get(name), **gone}),
+        _set_on("annotate", meta.name, {name: meta.annotations.get(name), **original}),
         node=meta.name,
         annotations={name: text},
     )
