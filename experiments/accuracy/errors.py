@@ -132,6 +132,13 @@ class Comparison:
         values = [_quantile(drawn[:, columns], quantile) for drawn, columns in pairs]
         return _figure(np.array(values))
 
+    def of_best_ratios(self, quantile: float) -> float:
+        """Return a quantile of the errors if each pair had the ratio with which it is smallest for that pair.
+
+        No mix does better: it too comes to one ratio for all programs.
+        """
+        return _quantile(np.concatenate([_nearest(gains, quantile) for gains in self.gains]), quantile)
+
     def best_weights(self) -> Weighted:
         """Return the weights of the kernels with the smallest mean error, and what they come to."""
         grid = weights_grid(len(KERNELS))
@@ -202,6 +209,17 @@ def _medians(
     return np.concatenate(
         [[np.median(measured)], np.median(np.take_along_axis(drawn, picks, axis=1), axis=1)]
     )
+
+
+def _nearest(gains: Floats, quantile: float) -> Floats:
+    """Return the errors of the best ratio: of those half-way between two programs, one is the best."""
+    known = gains[~np.isnan(gains)]
+    if not known.size:
+        return known
+    ratios = np.unique((known[:, None] + known) / 2)
+    errors: Floats = np.abs(known - ratios[:, None]) * _PERCENT
+    best: Floats = errors[int(np.argmin(np.quantile(errors, quantile, axis=1)))]
+    return best
 
 
 def _quantile(errors: Floats, quantile: float) -> float:

@@ -8,7 +8,7 @@ from corewise.views.text import count
 from experiments.accuracy.errors import Comparison, by_model, spread
 from experiments.accuracy.programs import PROGRAMS
 from experiments.accuracy.records import MeasuredRun
-from experiments.interference_cluster.tables import table
+from experiments.markdown import table
 
 FEWEST_MODELS = 2
 FEWEST_PROGRAMS = 20
@@ -86,21 +86,27 @@ def _weights(comparison: Comparison) -> str:
             f"{best.left_out_median:.1f} %",
             f"{best.left_out_p95:.1f} %",
         ),
+        (
+            "none: the ratio of each pair with the smallest error",
+            *(f"{comparison.of_best_ratios(quantile):.1f} %" for quantile, _ in GOALS.values()),
+        ),
     ]
     return table(("weights of the kernels", "median", "p95"), rows)
 
 
 def _by_program(comparison: Comparison, compared: Sequence[str]) -> str:
-    rows = [
+    if len(comparison.pairs) == 1:
+        rows = [(name, str(comparison.of_program(name, 0.5))) for name in compared]
+        return table(("program", "error"), rows)
+    several = [
         (
             name,
-            PROGRAMS[name].kind if name in PROGRAMS else "",
             str(comparison.compared(name)),
             *(str(comparison.of_program(name, quantile)) for quantile, _ in GOALS.values()),
         )
         for name in compared
     ]
-    return table(("program", "kind", "pairs", "median error", "p95"), rows)
+    return table(("program", "pairs", "median error", "p95"), several)
 
 
 def programs(runs: Sequence[MeasuredRun]) -> str:
@@ -117,9 +123,7 @@ def programs(runs: Sequence[MeasuredRun]) -> str:
         )
         for name, series in last.programs.items()
     ]
-    rows += [
-        (name, "kernel of the mix", "", f"{spread(rates):.1f} %") for name, rates in last.kernels.items()
-    ]
+    rows += [(name, "kernel", "", f"{spread(rates):.1f} %") for name, rates in last.kernels.items()]
     rows += [(name, "not measured", why, "") for name, why in last.skipped.items()]
     return table(("program", "kind", "version", "spread"), rows)
 

@@ -36,7 +36,8 @@ from experiments.interference_cluster.cells import (
 )
 from experiments.interference_cluster.mixes import configuration, machines
 from experiments.interference_cluster.nodes import Node
-from experiments.interference_cluster.tables import difference, table
+from experiments.interference_cluster.tables import difference
+from experiments.markdown import table
 
 ALONE, COREWISE = "alone", "corewise"
 WINDOW = 300

@@ -9,6 +9,7 @@ from statistics import NormalDist, fmean, stdev
 
 from experiments.interference_cluster.cells import COREWISE, OWN, STOCK, Outcome
 from experiments.interference_cluster.mixes import MIXES
+from experiments.markdown import table
 
 Of = Callable[[Outcome], float]
 _COLUMNS = (
@@ -173,12 +174,6 @@ def _both(some: Iterable[Pairs]) -> str:
     return "; ".join(
         str(difference([each for one in every for each in one.differences(of)])) for of in (_slowdown, _p99)
     )
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as a Markdown table."""
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _slowdown(outcome: Outcome) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import platform
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -103,6 +105,21 @@ def test_programs_of_different_versions_are_not_compared() -> None:
     assert comparison.best_weights().p95 == pytest.approx(0.0, abs=1e-9)
 
 
+def test_best_ratio_bounds_what_any_mix_can_reach() -> None:
+    alike = Comparison([made_up("A"), made_up("B", 3.0, (2.0,) * 20)])
+    assert alike.of_all(0.5).value > 40
+    assert alike.of_best_ratios(0.5) == pytest.approx(0.0, abs=1e-9)
+    apart = Comparison([made_up("A"), made_up("B", 2.0, (1.0,) * 10 + (4.0,) * 10)])
+    assert apart.of_best_ratios(0.95) == pytest.approx(100 * math.log(2), rel=1e-4)
+    assert apart.of_best_ratios(0.95) <= apart.of_all(0.95).value
+
+
+def test_command_needs_nothing_of_the_lab() -> None:
+    code = "import sys, experiments.accuracy.command; print('corewise_lab' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_best_weights_find_the_kernel_that_predicts() -> None:
     """Programs gain what deflate gains; the other kernels gain differently, so that equal weights mislead."""
     runs = []
@@ -164,6 +181,13 @@ def test_report_names_models_and_judges_the_goal() -> None:
     assert "| 2 % | no |" in bad
     assert "| 6 % | no |" in bad
     assert bad.count("\n| p") >= 20
+
+
+def test_report_of_more_pairs_counts_them_by_program() -> None:
+    runs = [made_up("A"), made_up("B", 2.0, (2.0,) * 20), made_up("C", 3.0, (3.0,) * 20, version="2")]
+    text = report.accuracy(runs)
+    assert "3 pairs of 3 CPU models" in text
+    assert "| p0 | 1 | 0.0 % (" in text, text
 
 
 def test_models_that_hide_their_name_are_told_apart() -> None:
