@@ -13,7 +13,7 @@ import pytest
 from agent.agent_world import NODE, AgentWorld, agent_world, eventually
 from agent.fake_node import container, manifest
 from agent.offline_node import stat_text
-from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.cgroups import NodeCgroups, Wrap
 from corewise.agent.claims import CPUDivision, Owner
 from corewise.agent.interference.neighbors import NeighborSampler, cgroups_of
 from corewise.agent.interference.publication import report_of
@@ -21,6 +21,7 @@ from corewise.agent.interference.waiting import ALERT, REST, Verdict, WaitWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.interference.antagonist import LONGEST, OUTSIDE, Interval, Wait
+from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Driver, PodCgroups
 from corewise.kernel.cgroups.waits import WaitSource
 from corewise.kernel.writing.journal import MemoryLog
@@ -37,7 +38,13 @@ WEB, BATCH = "uid-web", "uid-batch"
 
 
 def pod(
-    name: str, request: str = "100m", limit: str = "", *, phase: str = "Running", **spec: Any
+    name: str,
+    request: str = "100m",
+    limit: str = "",
+    *,
+    phase: str = "Running",
+    qos: str = "Burstable",
+    **spec: Any,
 ) -> QuotaPod:
     status = {"name": "a", "containerID": f"containerd://{name}", "state": {"running": {}}}
     return msgspec.convert(
@@ -55,7 +62,7 @@ def pod(
                 ],
                 **spec,
             },
-            "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [status]},
+            "status": {"phase": phase, "qosClass": qos, "containerStatuses": [status]},
         },
         QuotaPod,
     )
@@ -234,9 +241,34 @@ class Machine:
             (self.root / f"proc/{task}").mkdir(exist_ok=True)
             (self.root / f"proc/{task}/schedstat").write_text(f"{ran} {waited} 1\n")
 
-    def sampler(self, only: WaitSource | None = None) -> NeighborSampler:
-        cgroups = NodeCgroups(self.root, "/", MemoryLog(), now=lambda: 0.0)
+    def sampler(self, only: WaitSource | None = None, wrap: Wrap = lambda files: files) -> NeighborSampler:
+        cgroups = NodeCgroups(self.root, "/", MemoryLog(), now=lambda: 0.0, wrap=wrap)
         return NeighborSampler(self.root, cgroups, only=only)
+
+
+class CountedFiles:
+    """Files that note what was read of them."""
+
+    files: Files
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def over(self, files: Files) -> CountedFiles:
+        self.files = files
+        return self
+
+    def read(self, cgroup: str, file: str) -> str:
+        self.done.append(f"{cgroup.rpartition('/')[2]} {file}")
+        return self.files.read(cgroup, file)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.files, name)
+
+    def taken(self) -> list[str]:
+        """Return what was read, and forget it."""
+        done, self.done = self.done, []
+        return sorted(done)
 
 
 def test_a_sample_divides_the_node_among_pods(tmp_path: Path) -> None:
@@ -256,6 +288,53 @@ def test_a_sample_divides_the_node_among_pods(tmp_path: Path) -> None:
     assert (web.for_others, web.among_itself, web.throttled) == pytest.approx((0.2, 0.025, 0.1))
     assert sampler.sources == {WEB: WaitSource.PRESSURE, BATCH: WaitSource.PRESSURE}
     assert not sampler.unknown
+
+
+def test_what_cannot_have_changed_is_not_read(tmp_path: Path) -> None:
+    machine, counted = Machine(tmp_path), CountedFiles()
+    sampler = machine.sampler(wrap=counted.over)
+    pods = [pod("web", limit="1")]
+    own, all_files = ["poduid-web cpu.stat"], ["poduid-web cpu.stat", "web cpu.stat"]
+    expected = [
+        ((1000, 0, 0), all_files, None),
+        ((1000, 0, 0), own, (0.0, 0.0)),
+        ((301_000, 0, 0), all_files, (0.0, 0.0)),
+        ((301_000, 200_000, 100_000), all_files, (0.2, 0.1)),  # it waits, and no task of it ran
+        ((301_000, 200_000, 100_000), own, (0.0, 0.0)),
+    ]
+    for second, (counts, read, waited) in enumerate(expected):
+        machine.counts("web", *counts)
+        found = sampler.sample(float(second), pods)
+        assert counted.taken() == read
+        if waited is not None:
+            assert found is not None
+            assert (found.waits[WEB].for_others, found.waits[WEB].throttled) == pytest.approx(waited)
+
+
+def test_tasks_of_a_resting_pod_are_not_read(tmp_path: Path) -> None:
+    machine, counted = Machine(tmp_path), CountedFiles()
+    sampler = machine.sampler(WaitSource.TASKS, wrap=counted.over)
+    for second, used in enumerate((0, 0, 300_000)):
+        machine.counts("web", used, 0)
+        machine.tasks("web", {11: (used / 1e6, used / 2e6)})
+        found = sampler.sample(float(second), PODS[:1])
+        assert ("poduid-web cgroup.threads" in counted.taken()) == (second != 1)
+    assert found is not None
+    assert found.waits[WEB].for_others + found.waits[WEB].among_itself == pytest.approx(0.15)
+
+
+def test_cgroup_of_a_class_is_read_once(tmp_path: Path) -> None:
+    machine, counted = Machine(tmp_path), CountedFiles()
+    sampler = machine.sampler(wrap=counted.over)
+    pods = [pod(name, qos="BestEffort") for name in ("a", "b", "c")]
+    for below in ("", *(f"/pod{each.uid}" for each in pods)):
+        directory = machine.kubepods / f"besteffort{below}"
+        directory.mkdir()
+        (directory / "cpu.stat").write_text("usage_usec 0\nthrottled_usec 0\n")
+        (directory / "cpu.pressure").write_text("some total=0\nfull total=0\n")
+    sampler.sample(0.0, pods)
+    assert set(sampler.sources) == {each.uid for each in pods}
+    assert counted.taken().count("besteffort cpu.stat") == 1
 
 
 def test_owned_cpus_make_no_other_pod_wait(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What each pod of a node used and waited between two readings of the kernel's counters.
 
 A reading takes two small files a pod, and one more for each cgroup whose quota can throttle the pod; with
-``schedstat`` as the source one a task. A pod that cannot be read is left out: it has just ended, or will
-start later. An interval whose counters ran backwards, or whose clock stood still, is none.
+``schedstat`` as the source one a task. Of a pod that neither ran nor waited, two: the others cannot have
+changed. A pod that cannot be read is left out: it has just ended, or will start later. An interval whose
+counters ran backwards, or whose clock stood still, is none.
 
 Where nothing on the node waits for a CPU, no pod does: one file, /proc/pressure/cpu, tells.
 """
@@ -19,6 +20,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quota_targets import container_cgroups
 from corewise.amplification.amounts import CPU
 from corewise.interference.antagonist import OUTSIDE, Interval, Wait, wait_for_others
+from corewise.kernel.cgroups.files import ReadableFiles
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.cgroups.waits import WaitCounters, WaitReader, WaitSource, read_throttled
@@ -65,6 +67,27 @@ def cgroups_of(pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
     return NeighborCgroups(own, tuple(throttling))
 
 
+class _ReadOnce:
+    """Files of which each is read once: pods of one class share a cgroup that bounds them all."""
+
+    def __init__(self, files: ReadableFiles) -> None:
+        self.version = files.version
+        self._files = files
+        self._texts: dict[tuple[str, str], str] = {}
+
+    def read(self, cgroup: str, file: str) -> str:
+        """Return the content of a file as it was when it was first asked for.
+
+        Raises:
+            KernelError: as the files below, each time.
+        """
+        key = cgroup, file
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = self._files.read(cgroup, file)
+        return text
+
+
 @dataclass(frozen=True, slots=True)
 class _PodCounters:
     used: int
@@ -93,6 +116,7 @@ class NeighborSampler:
         self._only = only
         self._busy = busy or (lambda: read_busy_time(self._host))
         self._reader: WaitReader | None = None
+        self._known: dict[str, tuple[QuotaPod, NeighborCgroups | None]] = {}
         self._before: _Counters | None = None
         self._pressed: tuple[float, int | None] = 0.0, None
         self._calm_since: float | None = None
@@ -152,19 +176,44 @@ class NeighborSampler:
         return None if before is None else _interval(before, self._before, owners)
 
     def _pods(
-        self, found: CgroupSetup, reader: WaitReader, pods: Iterable[QuotaPod]
+        self, found: CgroupSetup, reader: WaitReader, pods: Collection[QuotaPod]
     ) -> Iterator[tuple[str, _PodCounters]]:
-        there = set()
-        for pod in pods:
-            cgroups = cgroups_of(pod, found.names)
-            if cgroups is None:
-                continue
-            there.add(cgroups.pod)
-            with suppress(KernelError):
-                throttled = sum(read_throttled(found.files, each) for each in cgroups.throttling)
-                used = read_usage(found.files, cgroups.pod)
-                yield pod.uid, _PodCounters(used, throttled, reader.read(cgroups.pod))
-        reader.keep(frozenset(there))
+        before = self._before.pods if self._before else {}
+        files = _ReadOnce(found.files)
+        known = {pod.uid: (pod, self._cgroups_of(pod, found.names)) for pod in pods}
+        self._known = known
+        for uid, (_, cgroups) in known.items():
+            if cgroups is not None:
+                with suppress(KernelError):
+                    yield uid, _read(files, reader, cgroups, before.get(uid))
+        reader.keep(frozenset(cgroups.pod for _, cgroups in known.values() if cgroups))
+
+    def _cgroups_of(self, pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
+        known = self._known.get(pod.uid)
+        return known[1] if known is not None and known[0] is pod else cgroups_of(pod, names)
+
+
+def _read(
+    files: _ReadOnce, reader: WaitReader, cgroups: NeighborCgroups, before: _PodCounters | None
+) -> _PodCounters:
+    """Return the counters of a pod: those from before, if it has not run and none can have grown.
+
+    Raises:
+        KernelError: if a cgroup of the pod cannot be read.
+    """
+    used = read_usage(files, cgroups.pod)
+    unless_run = before if before is not None and before.used == used else None
+    if unless_run is not None and not _grows_at_once(unless_run.wait):
+        return unless_run
+    wait = reader.read(cgroups.pod)
+    if unless_run is not None and unless_run.wait == wait:
+        return unless_run
+    return _PodCounters(used, sum(read_throttled(files, each) for each in cgroups.throttling), wait)
+
+
+def _grows_at_once(wait: WaitCounters | Finding) -> bool:
+    """Whether a wait is counted while it lasts; the others are when the task runs again."""
+    return isinstance(wait, WaitCounters) and wait.source is WaitSource.PRESSURE
 
 
 def _interval(before: _Counters, after: _Counters, owners: frozenset[str]) -> Interval | None:

@@ -66,13 +66,17 @@ _REMOVED = " (deleted)"
 T = TypeVar("T")
 
 
-class Files(Protocol):
-    """The files of one machine's cgroups; errors are :class:`KernelError`."""
+class ReadableFiles(Protocol):
+    """What can be read of one machine's cgroups; errors are :class:`KernelError`."""
 
     @property
     def version(self) -> Version: ...
 
     def read(self, cgroup: str, file: str) -> str: ...
+
+
+class Files(ReadableFiles, Protocol):
+    """The files of one machine's cgroups; errors are :class:`KernelError`."""
 
     def write(self, cgroup: str, file: str, text: str) -> None: ...
 

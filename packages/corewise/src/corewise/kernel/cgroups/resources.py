@@ -37,7 +37,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.files import Files, ReadableFiles
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import KernelError, Malformed, Missing, Vanished
 from corewise.quantities import Bytes, Microseconds
@@ -50,6 +50,7 @@ IDLE_FILE = "cpu.idle"
 """In both versions."""
 
 _NUMBER = re.compile(r"[0-9]{1,20}")
+_USAGE = re.compile(r"^usage_usec ([0-9]{1,20})$", re.MULTILINE)
 _SHARE_SHIFT = 20
 _NANO_PER_MICRO = 1000
 
@@ -168,15 +169,15 @@ def read_effective_cpuset(files: Files, cgroup: str) -> CPUSet:
     return _cpus(files, cgroup, "cpuset.cpus.effective" if v2 else "cpuset.effective_cpus")
 
 
-def read_usage(files: Files, cgroup: str) -> int:
+def read_usage(files: ReadableFiles, cgroup: str) -> int:
     """Return the CPU time that a cgroup has used since it was made, in nanoseconds."""
     if files.version is Version.V1:
         return _read_number(files, cgroup, "cpuacct.usage")
     text = files.read(cgroup, "cpu.stat")
-    fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
-    if "usage_usec" not in fields:
+    match = _USAGE.search(text)
+    if match is None:
         raise _malformed(cgroup, "cpu.stat", text)
-    return _number(cgroup, "cpu.stat", fields["usage_usec"]) * _NANO_PER_MICRO
+    return int(match[1]) * _NANO_PER_MICRO
 
 
 def _cpus(files: Files, cgroup: str, file: str) -> CPUSet:
@@ -187,7 +188,7 @@ def _cpus(files: Files, cgroup: str, file: str) -> CPUSet:
         raise _malformed(cgroup, file, text) from error
 
 
-def _read_number(files: Files, cgroup: str, file: str) -> int:
+def _read_number(files: ReadableFiles, cgroup: str, file: str) -> int:
     return _number(cgroup, file, files.read(cgroup, file))
 
 

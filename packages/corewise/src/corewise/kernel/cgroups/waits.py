@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.files import Files, ReadableFiles
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import KernelError, Missing, Vanished
 from corewise.kernel.host_files import HostFiles
@@ -159,7 +159,7 @@ class WaitReader:
                 continue
 
 
-def read_throttled(files: Files, cgroup: str) -> int:
+def read_throttled(files: ReadableFiles, cgroup: str) -> int:
     """Return the time that a quota has kept a cgroup's tasks from running, in ns: the sum over CPUs.
 
     Raises:
@@ -170,9 +170,6 @@ def read_throttled(files: Files, cgroup: str) -> int:
     return (_stat_field(files, cgroup, "throttled_usec") or 0) * _NANO_PER_MICRO
 
 
-def _stat_field(files: Files, cgroup: str, name: str) -> int | None:
-    for line in files.read(cgroup, "cpu.stat").splitlines():
-        key, _, value = line.partition(" ")
-        if key == name and value.isdecimal():
-            return int(value)
-    return None
+def _stat_field(files: ReadableFiles, cgroup: str, name: str) -> int | None:
+    match = re.search(rf"^{name} ([0-9]{{1,20}})$", files.read(cgroup, "cpu.stat"), re.MULTILINE)
+    return int(match[1]) if match else None
