@@ -266,7 +266,7 @@ class CountedFiles:
         return getattr(self.files, name)
 
     def taken(self) -> list[str]:
-        """Return what was read, and forget it."""
+        """Take what was read."""
         done, self.done = self.done, []
         return sorted(done)
 
