@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from corewise.kube.clock import rfc3339
 from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
 from corewise.vocabulary.offline_report import MemoryReport, OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
@@ -82,6 +83,11 @@ def changed(report: OfflineReport, **values: Any) -> OfflineReport:
 def aged(report: OfflineReport, seconds: int, now: datetime = NOW) -> OfflineReport:
     """Return the report as if its sample had been taken so long ago."""
     return changed(report, time=(now - timedelta(seconds=seconds)).isoformat())
+
+
+def heartbeat(at: datetime | None = None) -> dict[str, str]:
+    """Return a Node's condition that its kubelet has just written, or wrote at a time."""
+    return {"type": "Ready", "status": "True", "lastHeartbeatTime": rfc3339(at or datetime.now(UTC))}
 
 
 def labeled(report: OfflineReport | None) -> dict[str, Any]:

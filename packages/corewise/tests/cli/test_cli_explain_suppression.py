@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api_process import local_api_server
-from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labeled
+from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, heartbeat, labeled
 from corewise.agent.offline_cache import SampleHistory
 from corewise.agent.offline_decision import NodeColocation
 from corewise.agent.publication import report_of
@@ -84,7 +84,12 @@ def objects(report: OfflineReport | None = REPORT) -> dict[str, list[dict[str, A
 
     amounts = {"cpu": "24", "memory": "64Gi", "kubernetes.io/batch-cpu": "3690"}
     return {
-        "nodes": [{"metadata": {"name": "n1", **meta}, "status": {"allocatable": amounts}}],
+        "nodes": [
+            {
+                "metadata": {"name": "n1", **meta},
+                "status": {"allocatable": amounts, "conditions": [heartbeat()]},
+            }
+        ],
         "configmaps": [{"metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE}, "data": CONFIG}],
         "pods": [pod("native", container), pod("batch", batch), pod("web", container, "Burstable")],
     }

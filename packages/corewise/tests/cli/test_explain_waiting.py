@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from api_process import local_api_server
+from cli.offline_world import heartbeat
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.client import Client
@@ -103,7 +104,8 @@ def call(*arguments: str) -> Result:
 
 def explain(tmp_path: Path, items: list[Any], *arguments: str) -> str:
     dump = tmp_path / "dump.json"
-    dump.write_text(json.dumps({"items": items}))
+    node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": [heartbeat()]}}
+    dump.write_text(json.dumps({"items": [*items, node]}))
     result = call("default/web", "--from", str(dump), *arguments)
     assert result.exit_code == 0, result.output
     return result.stdout

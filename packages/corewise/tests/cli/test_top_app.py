@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from cli.offline_world import CALM, REPORT, changed, labeled
+from cli.offline_world import CALM, NOW, REPORT, changed, labeled
 from cli.top_screen import HandmadeData, lines_of, node, on_screen, pod, text_of
 from corewise.cli.top_app import TextScreen, TopApp
 from corewise.cli.top_table import RowTable
@@ -244,7 +244,7 @@ async def test_slow_api_server_freezes_nothing_and_back_cancels() -> None:
         host, port = server.sockets[0].getsockname()
         slow = ClusterConfig(server=f"http://{host}:{port}")
         data = HandmadeData(THREE)
-        explain = partial(read_node, Client(slow), config_namespace=CONFIG_NAMESPACE)
+        explain = partial(read_node, Client(slow), config_namespace=CONFIG_NAMESPACE, now=NOW)
         data.tables = {**data.tables, "nodes": replace(data.tables["nodes"], explain=explain)}
         app = data.app()
         async with asyncio.timeout(DEADLINE), on_screen(app, SMALL) as pilot:

@@ -1,13 +1,15 @@
 """A client of a dump: what kubectl has printed answers reads as the API server did that it came from.
 
 So a command that explains a cluster explains a file of it by the same code. A kind of which the dump has no
-object is one that the server does not serve, nodes, pods and Events apart.
+object is one that the server does not serve, nodes, pods and Events apart. Ages are judged by the time of the
+dump, so it reads the same a week later.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -17,9 +19,13 @@ import msgspec
 
 from corewise.cli.files import FILE, decoded
 from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import api_error
 from corewise.kube.transport import Request
+from corewise.normalization.fleet import moment
+from corewise.vocabulary import evaluation_report, interference_report, offline_report
+from corewise.vocabulary.names import CPU_EVALUATION, INTERFERENCE_REPORT, OFFLINE_REPORT
 
 _HOW_TO: Final = (
     "make it with: kubectl get nodes,pods,configmaps -A -o json\n"
@@ -29,13 +35,19 @@ _ALWAYS: Final = frozenset({"nodes", "pods", "events"})
 _NODE_METRICS: Final = ("metrics.k8s.io", "nodes")
 _METRICS: Final = "nodemetricses"
 """The plural that NodeMetrics would have: they are served as nodes, of another group."""
+_TIMED: Final = frozenset({"Node", "NodeResourceTopology"})
+_REPORTS: Final = {
+    OFFLINE_REPORT: offline_report.decode,
+    INTERFERENCE_REPORT: interference_report.decode,
+    CPU_EVALUATION: evaluation_report.decode,
+}
 
 from_option = click.option(
     "--from",
     "dump",
     type=FILE,
     help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps,noderesourcetopologies -A "
-    "-o json.",
+    "-o json. Ages are as of the newest time that a kubelet or an agent states in it.",
 )
 
 
@@ -53,12 +65,38 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Annotated(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _Condition(msgspec.Struct):
+    time: str | None = msgspec.field(name="lastHeartbeatTime", default=None)
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Timed(msgspec.Struct):
+    metadata: _Annotated = msgspec.field(default_factory=_Annotated)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
 class DumpTransport:
     """Answers GET requests from a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._objects = decoded(file, _objects, "what kubectl prints", _HOW_TO)
+
+    def time(self, now: datetime) -> datetime:
+        """Return the newest time that a kubelet or an agent states, ``now`` at the latest or without any."""
+        texts = (text for head, raw in self._objects if head.kind in _TIMED for text in _times(raw))
+        return min(now, max(filter(None, map(moment, texts)), default=now))
+
+    def client(self) -> Client:
+        """Return a client of the dump."""
+        return Client(ClusterConfig(server="", source=str(self._file)), transport=self)
 
     async def open(self) -> None: ...
 
@@ -108,6 +146,19 @@ def _objects(text: bytes) -> list[tuple[_Head, msgspec.Raw]]:
     return [(msgspec.json.decode(raw, type=_Head), raw) for raw in raws]
 
 
+def _times(raw: msgspec.Raw) -> Iterator[str]:
+    try:
+        stated = msgspec.json.decode(raw, type=_Timed)
+    except msgspec.ValidationError:
+        return
+    annotations = stated.metadata.annotations or {}
+    for name, decode in _REPORTS.items():
+        report = decode(annotations.get(name, ""))
+        if report is not None:
+            yield report.time
+    yield from (each.time for each in stated.status.conditions or () if each.time)
+
+
 def _plural(kind: str) -> str:
     name = kind.lower()
     if name.endswith("s"):
@@ -134,6 +185,20 @@ def client_of(dump: Path | None, kubeconfig: str | None, context: str | None) ->
         Failure: if the dump cannot be read.
         ConfigError: if the kubeconfig cannot.
     """
+    return DumpTransport(dump).client() if dump else Client(load_config(kubeconfig, context))
+
+
+def client_and_time(
+    dump: Path | None, kubeconfig: str | None, context: str | None
+) -> tuple[Client, datetime]:
+    """Return a client as ``client_of`` does, and the time by which ages are judged.
+
+    Raises:
+        Failure: if the dump cannot be read.
+        ConfigError: if the kubeconfig cannot.
+    """
+    now = SYSTEM_CLOCK.now()
     if dump is None:
-        return Client(load_config(kubeconfig, context))
-    return Client(ClusterConfig(server="", source=str(dump)), transport=DumpTransport(dump))
+        return Client(load_config(kubeconfig, context)), now
+    transport = DumpTransport(dump)
+    return transport.client(), transport.time(now)

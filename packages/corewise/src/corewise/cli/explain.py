@@ -13,7 +13,7 @@ import click
 from corewise.cli import output
 from corewise.cli.choice import Choice, one_of
 from corewise.cli.completers import node_names, pod_names
-from corewise.cli.dump_client import client_of, from_option
+from corewise.cli.dump_client import client_and_time, client_of, from_option
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.files import FILE
@@ -58,8 +58,8 @@ def node_command(
     form: Form,
 ) -> None:
     """Explain the ratios of node NAME: the rule, the CPU facts, what is missing, and what to fix."""
-    client = client_of(dump, kubeconfig, context)
-    explained, missing = asyncio.run(read_node(client, name, config_namespace))
+    client, now = client_and_time(dump, kubeconfig, context)
+    explained, missing = asyncio.run(read_node(client, name, config_namespace, now))
     show_explanation(explained, form, missing)
 
 

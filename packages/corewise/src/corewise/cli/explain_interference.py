@@ -9,7 +9,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.completers import pod_names
-from corewise.cli.dump_client import client_of, from_option
+from corewise.cli.dump_client import client_and_time, from_option
 from corewise.cli.errors import Failure
 from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import parse_nodes, parse_pod, read_interference
@@ -62,8 +62,8 @@ def interference_command(
     if name is not None:
         if config_file or metrics_file or pod_file:
             raise click.UsageError("name a pod, or give three files: not both")
-        client = client_of(dump, kubeconfig, context)
-        explained, missing = asyncio.run(read_waiting(client, name))
+        client, now = client_and_time(dump, kubeconfig, context)
+        explained, missing = asyncio.run(read_waiting(client, name, now))
         show_explanation(explained, Form.TABLE if form is Form.WIDE else form, missing)
     elif config_file is None or metrics_file is None or pod_file is None:
         raise click.UsageError("name a pod, NAMESPACE/POD, or give --config, --metrics and --pod")

@@ -9,7 +9,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.completers import node_names
-from corewise.cli.dump_client import client_of, from_option
+from corewise.cli.dump_client import client_and_time, from_option
 from corewise.cli.options import cluster_options, examples, named
 from corewise.cli.output import Form, show_explanation
 from corewise.views.suppression_subject import read_suppression
@@ -36,6 +36,6 @@ def suppression_command(
 
     Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
     """
-    client = client_of(dump, kubeconfig, context)
-    explained, missing = asyncio.run(read_suppression(client, name, config_namespace))
+    client, now = client_and_time(dump, kubeconfig, context)
+    explained, missing = asyncio.run(read_suppression(client, name, config_namespace, now))
     show_explanation(explained, form, missing)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from corewise.cli.choice import Choice
-from corewise.cli.dump_client import client_of, from_option
+from corewise.cli.dump_client import client_and_time, from_option
 from corewise.cli.options import cluster_options, examples
-from corewise.kube.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from corewise.views.cluster_report import ClusterReport
@@ -62,9 +61,9 @@ def command(
     source = f"dump {dump.name}" if dump else f"cluster {context}" if context else "cluster"
 
     async def read() -> ClusterReport:
-        async with client_of(dump, kubeconfig, context) as client:
-            time = SYSTEM_CLOCK.now()
-            return await read_report(client, config_namespace, source, time, of_dump=dump is not None)
+        client, time = client_and_time(dump, kubeconfig, context)
+        async with client:
+            return await read_report(client, config_namespace, source, time)
 
     click.echo(rendered(asyncio.run(read()), form), nl=False)
 

@@ -130,8 +130,7 @@ def _why_not(report: EvaluationReport, facts: CPUFacts | Finding | None) -> Left
 def newest_score(read: Iterable[tuple[str, ScoredNode | LeftOut]], now: datetime) -> datetime:
     """Return the time of the newest score, ``now`` at the latest.
 
-    With it as its time, a dump is read as it was when it was made, and the scores of a fleet that measures no
-    more still count.
+    With it as its time, the scores of a fleet that measures no more still count.
     """
     times = [each.measured for _, each in read if isinstance(each, ScoredNode)]
     return min(now, max((each for each in times if each is not None), default=now))

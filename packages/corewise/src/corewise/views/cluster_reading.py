@@ -22,7 +22,7 @@ from corewise.scheduler.state import UNFINISHED
 from corewise.views import node_table, offline_table, pod_table
 from corewise.views.cluster_report import ClusterReport, grouped, machine_kinds, sums_of
 from corewise.views.node_listing import ListedCluster, list_cluster
-from corewise.views.offline_reports import newest_report, node_report
+from corewise.views.offline_reports import node_report
 from corewise.views.page.problems import (
     KnownProblem,
     of_configuration,
@@ -39,10 +39,8 @@ from corewise.workload.pods import WORKLOAD_PODS, Pod
 T = TypeVar("T")
 
 
-async def read_report(
-    client: Client, config_namespace: str, source: str, time: datetime, *, of_dump: bool = False
-) -> ClusterReport:
-    """Return the report on a cluster as it is at ``time``; on a dump, as it was when agents last reported.
+async def read_report(client: Client, config_namespace: str, source: str, now: datetime) -> ClusterReport:
+    """Return the report on a cluster as it is ``now``.
 
     Raises:
         KubeError: if the nodes cannot be read.
@@ -63,8 +61,7 @@ async def read_report(
     )
     config = listed.config_map.data if listed.config_map else {}
     metas = [each.node.metadata for each in listed.nodes]
-    reports = [node_report(meta.name, meta.labels, meta.annotations, time) for meta in metas]
-    now = newest_report(reports, time) if of_dump else time
+    reports = [node_report(meta.name, meta.labels, meta.annotations, now) for meta in metas]
     namespaces = await optional(NAMESPACES)
     rows = [
         node_table.row_of(each, now, pods_known=listed.pods_known, usage=[used] if used is not None else [])
@@ -85,7 +82,7 @@ async def read_report(
         )
         plugins = load_plugins()
         saved = await asyncio.to_thread(savings, given, listed.reading.configuration, plugins)
-    offline = tuple(row for each in reports if (row := offline_table.row_of(each.at(now))) is not None)
+    offline = tuple(row for each in reports if (row := offline_table.row_of(each)) is not None)
     problems = [
         *of_configuration(
             listed.reading,
@@ -100,7 +97,6 @@ async def read_report(
             listed.reading,
             listed.config_map,
             now,
-            as_when_measured=of_dump,
         ),
         *of_nodes(rows),
         *_of_pods(listed, pods or (), config, rules.rules, now),
@@ -109,7 +105,7 @@ async def read_report(
     kinds = machine_kinds(listed.nodes, rows)
     return ClusterReport(
         source=source,
-        time=rfc3339(time),
+        time=rfc3339(now),
         kinds=kinds,
         unknown=sum(row.facts.cpu_model is None for row in rows),
         total=sums_of(rows),

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from corewise.amplification import Ratios, ResourceList, StatusState
 from corewise.config.facts import CPUFacts
 from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
@@ -250,7 +250,9 @@ def _plain(amounts: ResourceList) -> Mapping[str, int]:
     }
 
 
-async def read_node(client: Client, name: str, config_namespace: str) -> tuple[Explanation, Sequence[str]]:
+async def read_node(
+    client: Client, name: str, config_namespace: str, now: datetime
+) -> tuple[Explanation, Sequence[str]]:
     """Return the explanation of a node as it is in the cluster, and the names of unreadable objects."""
     async with client:
         try:
@@ -266,7 +268,7 @@ async def read_node(client: Client, name: str, config_namespace: str) -> tuple[E
         pods_known=listed.pods_known,
         paths=listed.amplified_by,
         config_namespace=config_namespace,
-        score=node_score(name, listed.topologies, SYSTEM_CLOCK.now()),
+        score=node_score(name, listed.topologies, now),
         of_agents=errors_for_agents(listed.reading),
     )
     return explained, listed.missing

@@ -6,9 +6,9 @@ three intervals and 90 s ago: the agent publishes at least that often, so it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from corewise.suppression.offer import REPEATED_AFTER
 from corewise.views.explanation import Line
@@ -75,14 +75,6 @@ def node_report(
     if report is None:
         return NodeReport(name, labeled, unreadable=True)
     return NodeReport(name, labeled, report).at(now)
-
-
-def newest_report(reports: Iterable[NodeReport], now: datetime) -> datetime:
-    """Return the time of the newest sample, ``now`` at the latest or without any.
-
-    With it as its time, a dump is read as it was when it was made.
-    """
-    return now - timedelta(seconds=min((each.age for each in reports if each.age is not None), default=0))
 
 
 def _age(time: str, now: datetime) -> int | None:

@@ -12,7 +12,6 @@ from datetime import datetime
 
 from corewise.colocation.offline import mark_of
 from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.quantities import Quantity, QuantityError
@@ -28,8 +27,10 @@ from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 
-async def read_suppression(client: Client, name: str, config_namespace: str) -> tuple[Explanation, list[str]]:
-    """Return the explanation of a node's offline pods as they are now, and the unreadable objects."""
+async def read_suppression(
+    client: Client, name: str, config_namespace: str, now: datetime
+) -> tuple[Explanation, list[str]]:
+    """Return the explanation of a node's offline pods as they are ``now``, and the unreadable objects."""
     async with client:
         try:
             node = await client.get(WORKLOAD_NODES, name)
@@ -41,7 +42,7 @@ async def read_suppression(client: Client, name: str, config_namespace: str) -> 
         missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
     if pods is None:
         missing.append("pods: you may not read them")
-    subject = subject_of(node, data, pods, SYSTEM_CLOCK.now())
+    subject = subject_of(node, data, pods, now)
     return explain_suppression(subject, config_namespace), missing
 
 

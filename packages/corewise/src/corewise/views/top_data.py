@@ -362,14 +362,15 @@ class TopData:
         yield from keys_with_errors(self.snapshot.reading, self._config_namespace)
 
     async def _explain_node(self, name: str) -> Explained:
-        return await read_node(Client(self._cluster), name, self._config_namespace)
+        return await read_node(Client(self._cluster), name, self._config_namespace, self._clock.now())
 
     async def _explain_pod(self, name: str) -> Explained:
         listed = await read_pod(Client(self._cluster), name)
         return explain_pod(listed, ""), listed.missing
 
     async def _explain_suppression(self, name: str) -> Explained:
-        return await read_suppression(Client(self._cluster), name, self._config_namespace)
+        now = self._clock.now()
+        return await read_suppression(Client(self._cluster), name, self._config_namespace, now)
 
 
 @asynccontextmanager

@@ -17,7 +17,6 @@ from datetime import datetime
 import msgspec
 
 from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from corewise.views.errors import ObjectNotFoundError
@@ -46,7 +45,7 @@ class WaitSubject:
     """Whether the node's NodeResourceTopology exists and may be read."""
 
 
-async def read_waiting(client: Client, name: str) -> tuple[Explanation, list[str]]:
+async def read_waiting(client: Client, name: str, now: datetime) -> tuple[Explanation, list[str]]:
     """Return the explanation of the wait of the pod NAMESPACE/NAME, and the unreadable objects."""
     namespace, _, pod_name = name.rpartition("/")
     where = f"{namespace or 'default'}/{pod_name}"
@@ -68,7 +67,7 @@ async def read_waiting(client: Client, name: str) -> tuple[Explanation, list[str
                 missing.append(f"NodeResourceTopology {pod.spec.node_name}: you may not read it")
             else:
                 subject = WaitSubject(where, pod, topology.metadata.annotations.get(INTERFERENCE_REPORT))
-    return explain_waiting(subject, SYSTEM_CLOCK.now()), missing
+    return explain_waiting(subject, now), missing
 
 
 def fresh_report(text: str | None, now: datetime) -> InterferenceReport | None:

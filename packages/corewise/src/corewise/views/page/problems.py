@@ -27,7 +27,7 @@ from corewise.kube.clock import rfc3339
 from corewise.kube.objects import ConfigMap, Event, Namespace, ObjectMeta
 from corewise.manager.node_speed import configured_off, off_message, ratio_nodes
 from corewise.manager.reporting import event_about_koordinator, events_about
-from corewise.normalization.fleet import Fleet, newest_score
+from corewise.normalization.fleet import Fleet
 from corewise.ratios.cluster import ConfigurationReading
 from corewise.ratios.nodes import Annotations, read_scores
 from corewise.views.node_table import NodeRow
@@ -325,17 +325,13 @@ def of_scores(
     reading: ConfigurationReading,
     config_map: ConfigMap | None,
     now: datetime,
-    *,
-    as_when_measured: bool = False,
 ) -> Iterator[KnownProblem]:
     """Yield the problem that configured ratios are not those that the nodes measured.
 
-    ``stated_of`` returns the annotations of a node's NodeResourceTopology. With ``as_when_measured`` scores
-    are as old as they were when the newest was measured, as a dump needs it.
+    ``stated_of`` returns the annotations of a node's NodeResourceTopology.
     """
     stated = [(node.metadata, stated_of(node.metadata.name)) for node in nodes]
-    read = read_scores((meta.name, found) for meta, found in stated)
-    fleet = Fleet.of(read, newest_score(read, now) if as_when_measured else now)
+    fleet = Fleet.of(read_scores((meta.name, found) for meta, found in stated), now)
     off = configured_off(fleet, ratio_nodes(stated), reading.configuration.normalization)
     if off and config_map is not None:
         meta = config_map.metadata
