@@ -462,6 +462,20 @@ def test_a_single_node_in_a_file_will_do(tmp_path: Path) -> None:
     assert "suppression: off    defaults" in result.stdout
 
 
+def test_dump_without_pods_does_not_know_requests(tmp_path: Path) -> None:
+    lists = objects()
+    del lists["pods"]
+    file = str(dump(tmp_path, **lists))
+    results = [
+        CliRunner().invoke(corewise, ["explain", subject, "n1", "--from", file, "-o", "json"])
+        for subject in ("node", "suppression")
+    ]
+    of_node, of_suppression = (json.loads(each.stdout) for each in results)
+    assert of_node["requested"] is of_suppression["nativeBestEffortPods"] is None
+    assert results[0].stderr.count("pods: there is none; what is requested is not known\n") == 1
+    assert results[1].stderr == "pods: there is none\n"
+
+
 async def fill(kubeconfig: Path) -> None:
     async with Client(load_config(str(kubeconfig))) as client:
         held = objects()

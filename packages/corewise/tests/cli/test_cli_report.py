@@ -170,6 +170,15 @@ def test_unknown_raw_cpus_are_no_gain(tmp_path: Path) -> None:
     assert text.count("1 node whose raw CPUs are not known: in no sum.") == 2
 
 
+def test_dump_without_pods_does_not_know_requests(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": [each for each in objects() if each["kind"] != "Pod"]}))
+    text = text_of(file, "-o", "md")
+    assert "Machines saved are not known" in text
+    assert "| Slow | 1 | 16 | 16 | 16 | - | 1.00 | 1.00 |" in text
+    assert text.count("- pods: there is none; what is requested is not known") == 1
+
+
 def off_ratios() -> Iterator[dict[str, Any]]:
     """Yield nodes of two kinds, the fast ones measured 1.50 times as fast as the others, not 2.00."""
     time = rfc3339(datetime.now(UTC))

@@ -1,8 +1,8 @@
 """A client of a dump: what kubectl has printed answers reads as the API server did that it came from.
 
 So a command that explains a cluster explains a file of it by the same code. A kind of which the dump has no
-object is one that the server does not serve, nodes, pods and Events apart. Ages are judged by the time of the
-dump, so it reads the same a week later.
+object is one that the server does not serve, nodes and Events apart: a cluster always has pods, so a dump
+without any does not know them. Ages are judged by the time of the dump, so it reads the same a week later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HOW_TO: Final = (
     "make it with: kubectl get nodes,pods,configmaps -A -o json\n"
     "  or, for CPUs too: kubectl get nodes,pods,configmaps,events,noderesourcetopologies -A -o json"
 )
-_ALWAYS: Final = frozenset({"nodes", "pods", "events"})
+_ALWAYS: Final = frozenset({"nodes", "events"})
 _NODE_METRICS: Final = ("metrics.k8s.io", "nodes")
 _METRICS: Final = "nodemetricses"
 """The plural that NodeMetrics would have: they are served as nodes, of another group."""

@@ -90,11 +90,13 @@ async def list_cluster(
     """
     missing: list[str] = []
 
-    async def optional(resource: Resource[T], field_selector: str = "") -> Iterable[T] | None:
+    async def optional(
+        resource: Resource[T], field_selector: str = "", without: str = ""
+    ) -> Iterable[T] | None:
         try:
             return await client.list(resource, field_selector=field_selector)
         except (Forbidden, NotFound) as error:
-            missing.append(unread(resource.plural, error))
+            missing.append(unread(resource.plural, error) + without)
             return None
 
     async def configured() -> tuple[ConfigMap | None, bool]:
@@ -112,7 +114,11 @@ async def list_cluster(
     nodes, topologies, pods, (config_map, forbidden), webhooks = await asyncio.gather(
         selected(),
         optional(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)),
-        optional(WORKLOAD_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
+        optional(
+            WORKLOAD_PODS,
+            running_on(name) if name else RUNNING_ON_A_NODE,
+            "; what is requested is not known",
+        ),
         configured(),
         optional(MUTATING_WEBHOOKS),
     )

@@ -19,6 +19,7 @@ from corewise.ratios.nodes import running_on
 from corewise.suppression.batch_limits import BatchContainer
 from corewise.views.errors import no_node
 from corewise.views.explanation import Explanation
+from corewise.views.node_listing import unread
 from corewise.views.offline_reports import node_report
 from corewise.views.suppression_explanation import Subject, explain_suppression
 from corewise.views.suppression_settings import settings_for
@@ -36,29 +37,29 @@ async def read_suppression(
             node = await client.get(WORKLOAD_NODES, name)
         except NotFound as error:
             raise await no_node(client, name) from error
-        data, pods = await asyncio.gather(_config(client, config_namespace), _pods(client, name))
-    missing = []
-    if data is None:
-        missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
-    if pods is None:
-        missing.append("pods: you may not read them")
+        missing: list[str] = []
+        data, pods = await asyncio.gather(
+            _config(client, config_namespace, missing), _pods(client, name, missing)
+        )
     subject = subject_of(node, data, pods, now)
     return explain_suppression(subject, config_namespace), missing
 
 
-async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:
+async def _config(client: Client, namespace: str, missing: list[str]) -> Mapping[str, str] | None:
     try:
         return (await client.get(CONFIG_MAPS, CONFIG_NAME, namespace)).data
     except NotFound:
         return {}
-    except Forbidden:
+    except Forbidden as error:
+        missing.append(unread(f"ConfigMap {namespace}/{CONFIG_NAME}", error))
         return None
 
 
-async def _pods(client: Client, node: str) -> Iterable[Pod] | None:
+async def _pods(client: Client, node: str, missing: list[str]) -> Iterable[Pod] | None:
     try:
         return await client.list(WORKLOAD_PODS, field_selector=running_on(node))
-    except Forbidden:
+    except (Forbidden, NotFound) as error:
+        missing.append(unread("pods", error))
         return None
 
 
