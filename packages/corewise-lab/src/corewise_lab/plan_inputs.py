@@ -1,10 +1,10 @@
 """The inputs of the offline planner: nodes and pods, read from a dump or from the openb trace.
 
 A dump is what ``kubectl get nodes,pods,… -A -o json`` printed; NodeResourceTopologies, corewise's ConfigMap
-and what the scheduler has installed, which says where pods may be LSE, may be in it too. All pods that have
-not finished are placed, wherever they run. What keeps them to nodes is kept: node selectors, affinity (those
-of DaemonSets name their node), tolerations. Where no topology says how a node's CPUs are arranged, cores of
-two threads in one NUMA node are assumed, and a note says so.
+and webhook configurations, which say where pods may be LSE and how large a ratio may be, may be in it too.
+All pods that have not finished are placed, wherever they run. What keeps them to nodes is kept: node
+selectors, affinity (those of DaemonSets name their node), tolerations. Where no topology says how a node's
+CPUs are arranged, cores of two threads in one NUMA node are assumed, and a note says so.
 
 Of the openb trace all pods are placed, in the order in which they were created.
 
@@ -32,6 +32,7 @@ from corewise.engine.objects import ReportedTopology
 from corewise.kube.objects import PartialObject
 from corewise.planner.inputs import PlanInput, PlannedNode, arrangement, plan_from_objects
 from corewise.quantities import MILLI
+from corewise.ratios.cluster import published_largest
 from corewise.scheduler.policy import published_rules
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO
 from corewise.workload.nodes import Node
@@ -60,10 +61,17 @@ def plan_from_dump(path: Path) -> PlanInput:
         raise InputError(f"{path}: no nodes in it; {HOW_TO}")
     pods = objects_of(path, items, "Pod", Pod, strict=False).values()
     kinds = ("MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration")
-    installed = [objects_of(path, items, kind, PartialObject, strict=False).values() for kind in kinds]
-    rules = published_rules(chain.from_iterable(installed))
+    bindings, webhooks = [
+        objects_of(path, items, kind, PartialObject, strict=False).values() for kind in kinds
+    ]
     return plan_from_objects(
-        f"dump {path.name}", nodes, topologies.values(), pods, _config(items), rules=rules
+        f"dump {path.name}",
+        nodes,
+        topologies.values(),
+        pods,
+        _config(items),
+        rules=published_rules(chain(bindings, webhooks)),
+        largest=published_largest(webhooks),
     )
 
 

@@ -18,6 +18,7 @@ from corewise.vocabulary.names import (
     CONFIG_NAME,
     CPU_BASIC_INFO,
     CPU_TOPOLOGY,
+    LARGEST_RATIO,
     NORMALIZATION_RATIO,
     NUMA_SPEC,
     RAW_ALLOCATABLE,
@@ -130,6 +131,25 @@ def dump_with(folder: Path, text: str) -> str:
     node = {"kind": "Node", "metadata": {"name": "n0"}, "status": status}
     file.write_text(json.dumps({"items": [node, *pods, config]}))
     return str(file)
+
+
+@pytest.mark.parametrize(("largest", "scheduled"), [(None, 1), ("20.00", 2), ("11.00", 1)])
+def test_ratios_are_judged_by_the_managers_largest(
+    tmp_path: Path, largest: str | None, scheduled: int
+) -> None:
+    file = Path(dump_with(tmp_path, '{"enable": true, "resourceAmplificationRatio": {"cpu": 12}}'))
+    annotations = {} if largest is None else {LARGEST_RATIO: largest}
+    meta = {"name": "corewise-mutating", "annotations": annotations}
+    items = json.loads(file.read_text())["items"]
+    items.append({"kind": "MutatingWebhookConfiguration", "metadata": meta})
+    file.write_text(json.dumps({"items": items}))
+    (planned,) = json.loads(run("--from", str(file), "-o", "json").stdout)["plans"]
+    assert planned["scheduled"] == scheduled
+    result = run("--from", str(file), "--policy", policy(tmp_path, "12.0"))
+    if scheduled == 2:
+        assert result.exit_code == 0
+    else:
+        assert "the manager's --largest-amplification" in str(result.exception)
 
 
 DOUBLED_WITH_ERROR = '{"enable": true, "resourceAmplificationRatio": {"cpu": 2.00, "memory": 0.5}}'

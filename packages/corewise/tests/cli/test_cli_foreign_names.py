@@ -22,6 +22,7 @@ from corewise.kube.errors import api_error
 from corewise.kube.resources import (
     COLOCATION_PROFILES,
     CONFIG_MAPS,
+    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PODS,
@@ -29,6 +30,7 @@ from corewise.kube.resources import (
     Resource,
 )
 from corewise.views.foreign_names import SHOWN, TEMPLATED, TemplatedObject
+from corewise.vocabulary.names import AMPLIFICATION_KEY, LARGEST_RATIO
 from manager.world import eventually
 from scheduler.program_world import pod_document
 from shipped import definition
@@ -47,6 +49,7 @@ KINDS: dict[str, Resource[Any]] = {
     "Node": NODES,
     "Pod": PODS,
     "ConfigMap": CONFIG_MAPS,
+    "MutatingWebhookConfiguration": MUTATING_WEBHOOKS,
     "PriorityClass": PRIORITY_CLASSES,
     "ClusterColocationProfile": COLOCATION_PROFILES,
     "CustomResourceDefinition": CRDS,
@@ -97,6 +100,7 @@ def objects() -> Iterator[dict[str, Any]]:
         yield named("Deployment", name, "jobs", spec=spec)
     spec = {"labels": {"koordinator.sh/priority": "1", "koordinator.sh/qosClass": "BE"}}
     yield named("ClusterColocationProfile", "profile", annotations={KEPT: "true"}, spec=spec)
+    yield named("MutatingWebhookConfiguration", "corewise-mutating", annotations={LARGEST_RATIO: "20.00"})
     pod = pod_document(
         "p", cpu="1", annotations={"volcano.sh/preemptable": "true", "volcano.sh/qos-level": "0"}
     )
@@ -186,6 +190,16 @@ def test_names_that_workloads_give_to_pods(spec: dict[str, Any]) -> None:
     document = {"metadata": {"name": "w", "namespace": "n"}, "spec": spec}
     found = [each for each in msgspec.convert(document, TemplatedObject).templates if GANG in each.labels]
     assert [(each.namespace, each.name) for each in found] == [("n", "w")]
+
+
+def test_ratios_are_judged_by_the_managers_largest(kubeconfig: Path, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"resourceAmplificationRatio": {"cpu": 12}}')
+    options = (str(file), "--key", AMPLIFICATION_KEY)
+    assert check(kubeconfig, *options).exit_code == 0
+    told = check(kubeconfig, *options, "--largest-amplification", "11")
+    assert told.exit_code == ExitCode.VERDICT
+    assert "12 is outside 1.00..11.00: the largest is the manager's --largest-amplification" in told.stdout
 
 
 def test_programs_get_all_of_it(kubeconfig: Path) -> None:

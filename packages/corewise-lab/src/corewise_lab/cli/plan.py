@@ -22,6 +22,7 @@ from corewise.engine import Allocation
 from corewise.planner.inputs import PlanInput
 from corewise.planner.planner import Comparison, PlanOutcome, compare, plan
 from corewise.planner.records import Planned, percent_of, record_of
+from corewise.quantities import Ratio
 from corewise.ratios.cluster import NOTHING_CONFIGURED
 from corewise.scheduler.plugins import load_plugins
 from corewise.views.tables import Column
@@ -93,12 +94,15 @@ def command(
     Changes nothing. With --against, both configurations are planned and compared: --against is the present
     one, --policy the new one. Where the present one has errors, what the manager applies of it is planned.
 
+    An amplification ratio may be as large as the manager's --largest-amplification. A dump says how large
+    that is if kubectl gets mutatingwebhookconfigurations too; else it is 10.00.
+
     Exit codes: 0 no difference (or nothing to compare), 1 a difference, 2 wrong call, 5 a bad file.
     """
     given = _input(dump, openb)
     profiles = None if interference is None else read_interference(interference)
     plugins = load_plugins()
-    policies = [] if against is None else [_present(against)]
+    policies = [] if against is None else [_present(against, given.largest)]
     policies.append(_wanted(given, dump, policy))
     remarks = [remark for _, applied in policies for remark in applied.remarks]
     given = replace(given, notes=(*given.notes, *remarks))
@@ -128,17 +132,17 @@ def _input(dump: Path | None, openb: tuple[Path, Path] | None) -> PlanInput:
     return plan_from_openb(*openb)
 
 
-def _present(file: str) -> tuple[str, AppliedPolicy]:
+def _present(file: str, largest: Ratio) -> tuple[str, AppliedPolicy]:
     """Return the configuration to compare with, and its name."""
-    return _nothing() if file == _NONE else (file, read_present_policy(file))
+    return _nothing() if file == _NONE else (file, read_present_policy(file, largest))
 
 
 def _wanted(given: PlanInput, dump: Path | None, file: str | None) -> tuple[str, AppliedPolicy]:
     """Return the configuration of ``file``, or that of the dump, and its name."""
     if file is not None and file != _NONE:
-        return file, AppliedPolicy(read_policy(file))
+        return file, AppliedPolicy(read_policy(file, given.largest))
     if file is None and given.config:
-        return "the dump's own", applied_policy(given.config, str(dump))
+        return "the dump's own", applied_policy(given.config, str(dump), given.largest)
     return _nothing()
 
 

@@ -73,13 +73,16 @@ def command() -> None:
     "--largest-amplification",
     metavar="RATIO",
     callback=read(Ratio.parse),
-    default=str(LARGEST_AMPLIFICATION_RATIO),
-    show_default=True,
+    show_default=f"with --cluster the manager's own, else {LARGEST_AMPLIFICATION_RATIO}",
     help="The manager's largest amplification ratio.",
 )
 @output.option((Form.TABLE, Form.JSON))
 def check(
-    file: str | None, key: str | None, nodes: ComparedNodes | None, largest_amplification: Ratio, form: Form
+    file: str | None,
+    key: str | None,
+    nodes: ComparedNodes | None,
+    largest_amplification: Ratio | None,
+    form: Form,
 ) -> None:
     """Check a configuration and name every error with its place.
 
@@ -112,7 +115,8 @@ def check(
         return
     text = text_of(file)
     checked = None if key else check_scheduler_file(text)
-    checked = checked or check_contents(_contents(file, text, key), nodes, largest_amplification)
+    largest = largest_amplification or (nodes.largest if nodes else LARGEST_AMPLIFICATION_RATIO)
+    checked = checked or check_contents(_contents(file, text, key), nodes, largest)
     _print(file, checked, form, found)
     if nodes and not nodes.reports and names.NORMALIZATION_KEY in checked.keys:
         output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")

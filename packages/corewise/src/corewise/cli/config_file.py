@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
-from corewise.config.configuration import parse_amplification, parse_normalization
+from corewise.config.configuration import (
+    LARGEST_AMPLIFICATION_RATIO,
+    parse_amplification,
+    parse_normalization,
+)
 from corewise.config.decoding import Severity
 from corewise.config.key_texts import UndecidedKeyError, read_contents
 from corewise.kube.objects import ConfigMap
+from corewise.quantities import Ratio
 from corewise.ratios.cluster import ClusterConfiguration, read_configuration
 from corewise.vocabulary.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
 
@@ -26,23 +31,27 @@ class AppliedPolicy:
     remarks: tuple[str, ...] = ()
 
 
-def read_policy(file: str) -> ClusterConfiguration:
+def read_policy(file: str, largest: Ratio) -> ClusterConfiguration:
     """Read a ConfigMap, or the JSON of one of its keys; ``-`` is stdin.
+
+    ``largest``: the manager's largest amplification ratio.
 
     Raises:
         Failure: if the file cannot be read or has errors.
     """
-    return configuration_of(_texts_of(file), file)
+    return configuration_of(_texts_of(file), file, largest)
 
 
-def configuration_of(texts: Mapping[str, str], file: str) -> ClusterConfiguration:
+def configuration_of(
+    texts: Mapping[str, str], file: str, largest: Ratio = LARGEST_AMPLIFICATION_RATIO
+) -> ClusterConfiguration:
     """Return the configuration that the ConfigMap's keys mean; what is absent configures nothing.
 
     Raises:
         Failure: if one of them has errors.
     """
     normalization = parse_normalization(texts.get(NORMALIZATION_KEY, "{}"))
-    amplification = parse_amplification(texts.get(AMPLIFICATION_KEY, "{}"))
+    amplification = parse_amplification(texts.get(AMPLIFICATION_KEY, "{}"), largest)
     keyed = zip(_KEYS, (normalization.errors, amplification.errors), strict=True)
     errors = [f"{key}, {problem}" for key, problems in keyed for problem in problems]
     if errors or normalization.value is None or amplification.value is None:
@@ -52,21 +61,21 @@ def configuration_of(texts: Mapping[str, str], file: str) -> ClusterConfiguratio
     return ClusterConfiguration(normalization.value, amplification.value)
 
 
-def read_present_policy(file: str) -> AppliedPolicy:
+def read_present_policy(file: str, largest: Ratio) -> AppliedPolicy:
     """Read the ConfigMap that a cluster has, as ``read_policy``, with what the manager applies of it.
 
     Raises:
         Failure: if the file cannot be read.
     """
-    return applied_policy(_texts_of(file), file)
+    return applied_policy(_texts_of(file), file, largest)
 
 
-def applied_policy(texts: Mapping[str, str], file: str) -> AppliedPolicy:
+def applied_policy(texts: Mapping[str, str], file: str, largest: Ratio) -> AppliedPolicy:
     """Return the configuration that the manager applies; an absent key configures nothing.
 
     ``file`` has the ConfigMap.
     """
-    reading = read_configuration(ConfigMap(data=dict(texts)))
+    reading = read_configuration(ConfigMap(data=dict(texts)), largest=largest)
     instead = {
         key: reading.applied_instead(key) if key in reading.in_parts else "nodes keep the ratios they have"
         for key in _KEYS

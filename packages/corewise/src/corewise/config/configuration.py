@@ -153,6 +153,9 @@ def parse_normalization(text: str) -> Parsed[NormalizationConfig]:
     )
 
 
+_LARGEST = "the largest is the manager's --largest-amplification"
+
+
 def parse_amplification(
     text: str, largest: Ratio = LARGEST_AMPLIFICATION_RATIO
 ) -> Parsed[AmplificationConfig]:
@@ -313,7 +316,7 @@ def _amplification_strategy(
         if name not in known:
             continue
         resource = AmplifiableResource(name)
-        ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller")
+        ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller", _LARGEST)
         if ratio is not None:
             ratios[resource] = ratio
             unreadable.discard(resource)

@@ -211,9 +211,11 @@ class Decoder:
         self.error(place, f"{shown(word)} is not a known value{hint}")
         return None
 
-    def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
+    def ratio(
+        self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "", hint_above: str = ""
+    ) -> Ratio | None:
         """Read a JSON number in ``smallest``..``largest``; a third decimal is cut off, with a warning."""
-        form = NumberForm(f"{smallest}..{largest}", 2, two_places, hint, cuts=True)
+        form = NumberForm(f"{smallest}..{largest}", 2, two_places, hint, cuts=True, hint_above=hint_above)
         hundredths = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
         return None if hundredths is None else Ratio(hundredths)
 
@@ -242,7 +244,8 @@ class Decoder:
         # What is cut off does not count: 10.009 is 10.00.
         beyond = place.value >= high + Decimal(1).scaleb(-form.places) if form.cuts else place.value > high
         if place.value < low or beyond:
-            why = f": {form.hint}" if form.hint and place.value < low else ""
+            hint = form.hint if place.value < low else form.hint_above
+            why = f": {hint}" if hint else ""
             if form.is_share and high < place.value <= _PERCENT and place.value == int(place.value):
                 why = f": {int(place.value)} % is {(place.value / _PERCENT):.2f}"
             self.error(place, f"{shown(place.value)} is outside {form.allowed}{why}")
@@ -275,7 +278,8 @@ class Fields:
 class NumberForm:
     """The numbers allowed at a place: the range in words, decimal places, how one is printed.
 
-    ``cuts``: further decimals are cut off, with a warning; else they are an error. ``is_share``: 0.6, not 60.
+    ``hint`` is about a smaller number, ``hint_above`` about a larger one. ``cuts``: further decimals are cut
+    off, with a warning; else they are an error. ``is_share``: 0.6, not 60.
     """
 
     allowed: str
@@ -284,6 +288,7 @@ class NumberForm:
     hint: str
     cuts: bool = False
     is_share: bool = False
+    hint_above: str = ""
 
     @property
     def described(self) -> str:
