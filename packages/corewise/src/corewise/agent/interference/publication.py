@@ -7,6 +7,7 @@ that sees nothing from one that is gone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -104,6 +105,7 @@ class WaitLoop:
         self._metrics = metrics
         self._clock = clock
         self._has_looked = False
+        self._due = asyncio.Event()
         self._written: tuple[float, frozenset[tuple[str, str, str]]] | None = None
         self.watch = WaitWatch(sampler)
 
@@ -112,14 +114,19 @@ class WaitLoop:
         await self._watched.synced()
         while True:
             heartbeats.beat(NAME, REST * _LONG_SILENCE)
-            await self._clock.sleep(self._look())
+            pause = self._look()
+            if self._is_due(self._said(), self._clock.monotonic()):
+                self._due.set()
+            await self._clock.sleep(pause)
 
     async def report(self, heartbeats: Heartbeats) -> None:
         """Write the report whenever it is due. A loop of its own: the API server may not answer."""
         while True:
+            heartbeats.stop(REPORTING)
+            await self._due.wait()
+            self._due.clear()
             heartbeats.beat(REPORTING, _LONGEST_WRITE)
             await self._publish()
-            await self._clock.sleep(REST)
 
     def _look(self) -> float:
         now = self._clock.monotonic()
@@ -145,11 +152,7 @@ class WaitLoop:
 
     async def _publish(self) -> None:
         """Write the report if it is due; a write that fails is due again after the shortest pause."""
-        node, now = self._watched.node, self._clock.monotonic()
-        said = frozenset(
-            (uid, str(each.judgment.reason), each.judgment.antagonist)
-            for uid, each in self.watch.verdicts.items()
-        )
+        node, now, said = self._watched.node, self._clock.monotonic(), self._said()
         if node is None or not self._is_due(said, now):
             return
         self._written = now, said
@@ -164,6 +167,13 @@ class WaitLoop:
             problems["report"] = str(error)
             self._written = now - _WITHOUT + _SOONEST, frozenset()
         self._local.problem_log.update("report of waits", problems)
+
+    def _said(self) -> frozenset[tuple[str, str, str]]:
+        """Return what the verdicts say: of each pod the reason, and the neighbor that it names."""
+        return frozenset(
+            (uid, str(each.judgment.reason), each.judgment.antagonist)
+            for uid, each in self.watch.verdicts.items()
+        )
 
     def _is_due(self, said: frozenset[tuple[str, str, str]], now: float) -> bool:
         if self._written is None:
