@@ -169,7 +169,7 @@ class WaitLoop:
         self._local.problem_log.update("report of waits", problems)
 
     def _said(self) -> frozenset[tuple[str, str, str]]:
-        """Return what the verdicts say: of each pod the reason, and the neighbor that it names."""
+        """Return each verdict's pod, reason and named neighbor."""
         return frozenset(
             (uid, str(each.judgment.reason), each.judgment.antagonist)
             for uid, each in self.watch.verdicts.items()
