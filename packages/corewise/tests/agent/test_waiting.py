@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,7 +19,7 @@ from agent.offline_node import stat_text
 from corewise.agent.cgroups import NodeCgroups, Wrap
 from corewise.agent.claims import CPUDivision, Owner
 from corewise.agent.interference.neighbors import NeighborSampler, cgroups_of
-from corewise.agent.interference.publication import report_of
+from corewise.agent.interference.publication import WaitLoop, report_of
 from corewise.agent.interference.waiting import ALERT, REST, Verdict, WaitWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
@@ -25,8 +28,12 @@ from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Driver, PodCgroups
 from corewise.kernel.cgroups.waits import WaitSource
 from corewise.kernel.writing.journal import MemoryLog
+from corewise.kube.clock import SystemClock
+from corewise.kube.errors import api_error
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from corewise.quantities import Ratio
+from corewise.prometheus.exposition import Exposition
+from corewise.quantities import ONE, Ratio
+from corewise.service.program import Heartbeats
 from corewise.topology import CPUSet
 from corewise.vocabulary import metrics
 from corewise.vocabulary.interference_report import MOST_PODS, InterferenceReport, decode
@@ -337,6 +344,35 @@ def test_cgroup_of_a_class_is_read_once(tmp_path: Path) -> None:
     assert counted.taken().count("besteffort cpu.stat") == 1
 
 
+def test_idle_pod_is_not_throttled_by_others(tmp_path: Path) -> None:
+    """The class is held back while a pod of it is idle; then the pod runs, and waits."""
+    machine = Machine(tmp_path)
+    sampler, pods = machine.sampler(), [pod("web", qos="BestEffort")]
+    shared = machine.kubepods / "besteffort"
+    own = shared / "poduid-web"
+    own.mkdir(parents=True)
+    counts = [(0, 0, 0), (0, 0, 0), (0, 0, 30_000_000), (500_000, 400_000, 30_000_000)]
+    for second, (used, waited, held) in enumerate(counts):
+        (own / "cpu.stat").write_text(f"usage_usec {used}\nthrottled_usec 0\n")
+        (own / "cpu.pressure").write_text(f"some total={waited}\nfull total={waited}\n")
+        (shared / "cpu.stat").write_text(f"usage_usec 0\nthrottled_usec {held}\n")
+        found = sampler.sample(float(second), pods)
+    assert found is not None
+    assert (found.waits[WEB].for_others, found.waits[WEB].throttled) == pytest.approx((0.4, 0.0))
+
+
+def test_source_that_appears_is_found_for_idle_pods(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.counts("web", 1000, 0)
+    sampler = machine.sampler(WaitSource.TASKS)
+    (machine.kubepods / "burstable/poduid-web/cgroup.threads").write_text("0\n")  # of another PID namespace
+    sampler.sample(0.0, PODS[:1])
+    assert set(sampler.unknown) == {WEB}
+    machine.tasks("web", {11: (1.0, 1.0)})
+    sampler.sample(1.0, PODS[:1])
+    assert not sampler.unknown
+
+
 def test_owned_cpus_make_no_other_pod_wait(tmp_path: Path) -> None:
     """Two threads of a pod share one CPU, and another pod keeps two CPUs of its own busy."""
     machine = Machine(tmp_path)
@@ -433,6 +469,55 @@ def test_a_pod_without_limit_has_no_quota(tmp_path: Path) -> None:
         assert limited is not None
         assert limited.throttling == (own, f"{own}/web")
     assert cgroups_of(pod("web", phase="Pending"), names) is None
+
+
+class Seconds(SystemClock):
+    """A clock on which a wait takes no time."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        for _ in range(10):
+            await asyncio.sleep(0)
+        if self.time > 100:
+            raise TimeoutError
+
+
+@pytest.mark.parametrize("code", [404, 403])
+async def test_refused_report_is_repeated_every_ten_seconds(code: int) -> None:
+    """While a pod waits, so that looks come every second."""
+    clock, tried = Seconds(), []
+
+    class Refusing:
+        async def annotate(self, *_: object) -> None:
+            tried.append(clock.time)
+            raise api_error(code, b"", request="PATCH")
+
+    class Watching(SimpleNamespace):
+        async def synced(self) -> None: ...
+
+    local: Any = SimpleNamespace(
+        certain_pods=lambda pods: SimpleNamespace(pods=pods),
+        owned_by=lambda _: {},
+        ratio_of=lambda _: ONE,
+        problem_log=SimpleNamespace(update=lambda *_: None),
+    )
+    watched: Any = Watching(node=SimpleNamespace(metadata=SimpleNamespace(name="n")), pods=PODS)
+    refusing: Any = Refusing()
+    sampler = StatedSampler(repeat(interval(0.3)))
+    loop = WaitLoop(
+        local, watched, refusing, sampler, metrics=Exposition(metrics.exported_by(metrics.AGENT)), clock=clock
+    )
+    heartbeats = Heartbeats(clock)
+    with pytest.raises(TimeoutError):
+        await asyncio.gather(loop.run(heartbeats), loop.report(heartbeats))
+    assert loop.watch.verdicts
+    assert 5 < len(tried) <= 11
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corewise.agent.cgroups import CgroupSetup, NodeCgroups
@@ -43,10 +43,11 @@ Busy = Callable[[], BusyTime | None]
 
 @dataclass(frozen=True, slots=True)
 class NeighborCgroups:
-    """A pod's own cgroup, and those whose quota can throttle it."""
+    """A pod's own cgroup, and those whose quota can throttle it: its own, and one that it shares."""
 
     pod: str
     throttling: tuple[str, ...]
+    shared: tuple[str, ...] = ()
 
 
 def cgroups_of(pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
@@ -63,7 +64,7 @@ def cgroups_of(pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
     if any(CPU in each for each in limits):
         throttling += [own, *(cgroup for _, cgroup in container_cgroups(pod, names))]
     if qos is QOSClass.BEST_EFFORT:  # suppression bounds all of them together, or each of them
-        throttling = [names.qos(qos), own]
+        return NeighborCgroups(own, (own,), (names.qos(qos),))
     return NeighborCgroups(own, tuple(throttling))
 
 
@@ -92,6 +93,7 @@ class _ReadOnce:
 class _PodCounters:
     used: int
     throttled: int
+    throttled_together: int
     wait: WaitCounters | Finding
 
 
@@ -196,24 +198,29 @@ class NeighborSampler:
 def _read(
     files: _ReadOnce, reader: WaitReader, cgroups: NeighborCgroups, before: _PodCounters | None
 ) -> _PodCounters:
-    """Return the counters of a pod: those from before, if it has not run and none can have grown.
+    """Return the counters of a pod; if it has not run, those from before that cannot have grown.
 
     Raises:
         KernelError: if a cgroup of the pod cannot be read.
     """
     used = read_usage(files, cgroups.pod)
+    together = _throttled(files, cgroups.shared)
     unless_run = before if before is not None and before.used == used else None
-    if unless_run is not None and not _grows_at_once(unless_run.wait):
-        return unless_run
+    if unless_run is not None and _waits_for_a_run(unless_run.wait):
+        return replace(unless_run, throttled_together=together)
     wait = reader.read(cgroups.pod)
     if unless_run is not None and unless_run.wait == wait:
-        return unless_run
-    return _PodCounters(used, sum(read_throttled(files, each) for each in cgroups.throttling), wait)
+        return replace(unless_run, throttled_together=together)
+    return _PodCounters(used, _throttled(files, cgroups.throttling), together, wait)
 
 
-def _grows_at_once(wait: WaitCounters | Finding) -> bool:
-    """Whether a wait is counted while it lasts; the others are when the task runs again."""
-    return isinstance(wait, WaitCounters) and wait.source is WaitSource.PRESSURE
+def _throttled(files: _ReadOnce, cgroups: Iterable[str]) -> int:
+    return sum(read_throttled(files, each) for each in cgroups)
+
+
+def _waits_for_a_run(wait: WaitCounters | Finding) -> bool:
+    """Whether a wait is counted only when the task runs again, and not while it lasts."""
+    return isinstance(wait, WaitCounters) and wait.source is not WaitSource.PRESSURE
 
 
 def _interval(before: _Counters, after: _Counters, owners: frozenset[str]) -> Interval | None:
@@ -243,7 +250,8 @@ def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, oth
     was, now = first.wait, last.wait
     if isinstance(was, Finding) or isinstance(now, Finding) or was.source is not now.source:
         return None
-    throttled = max(0, last.throttled - first.throttled) / span
+    own, together = last.throttled - first.throttled, last.throttled_together - first.throttled_together
+    throttled = max(0, own + together) / span
     if now.source is WaitSource.TASKS:
         grown = [
             (max(0, ran - was.tasks[task][0]) / span, max(0, waited - was.tasks[task][1]) / span)

@@ -106,7 +106,8 @@ class WaitLoop:
         self._clock = clock
         self._has_looked = False
         self._due = asyncio.Event()
-        self._written: tuple[float, frozenset[tuple[str, str, str]]] | None = None
+        self._written: tuple[float, frozenset[tuple[str, str, str]] | None] | None = None
+        """The time of the last write, and what it said; None of one that failed."""
         self.watch = WaitWatch(sampler)
 
     async def run(self, heartbeats: Heartbeats) -> None:
@@ -162,10 +163,10 @@ class WaitLoop:
         try:
             await self._executor.annotate(node.metadata.name, {INTERFERENCE_REPORT: text})
         except NotFound:  # the topology is not reported yet
-            self._written = now - _WITHOUT + _SOONEST, frozenset()
+            self._written = self._clock.monotonic(), None
         except KubeError as error:
             problems["report"] = str(error)
-            self._written = now - _WITHOUT + _SOONEST, frozenset()
+            self._written = self._clock.monotonic(), None
         self._local.problem_log.update("report of waits", problems)
 
     def _said(self) -> frozenset[tuple[str, str, str]]:
