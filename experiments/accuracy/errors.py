@@ -135,7 +135,7 @@ class Comparison:
     def of_best_ratios(self, quantile: float) -> float:
         """Return a quantile of the errors if each pair had the ratio with which it is smallest for that pair.
 
-        No mix does better: it too comes to one ratio for all programs.
+        For a single pair no mix does better: it too comes to one ratio for all programs.
         """
         return _quantile(np.concatenate([_nearest(gains, quantile) for gains in self.gains]), quantile)
 

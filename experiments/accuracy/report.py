@@ -87,7 +87,7 @@ def _weights(comparison: Comparison) -> str:
             f"{best.left_out_p95:.1f} %",
         ),
         (
-            "none: the ratio of each pair with the smallest error",
+            "none: for each pair the ratio that suits it best",
             *(f"{comparison.of_best_ratios(quantile):.1f} %" for quantile, _ in GOALS.values()),
         ),
     ]

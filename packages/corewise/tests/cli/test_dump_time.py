@@ -1,4 +1,4 @@
-"""The time by which ages in a dump are judged: the newest one that a kubelet or an agent states in it."""
+"""The time by which ages in a dump are judged: the newest one in it."""
 
 from __future__ import annotations
 
@@ -72,6 +72,23 @@ def test_a_dump_reads_the_same_later(
         at_once = read(file, command, NOW, monkeypatch)
         assert said in at_once
         assert read(file, command, NOW + LATER, monkeypatch) == at_once
+
+
+@pytest.mark.parametrize("sign", ["a pod made", "a condition changed"])
+def test_agents_and_kubelets_that_stopped_are_not_fresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    late = rfc3339(NOW + timedelta(hours=1))
+    made = list(objects())
+    if sign == "a pod made":
+        made.append({"kind": "Pod", "metadata": {"name": "new", "namespace": "d", "creationTimestamp": late}})
+    else:
+        node = next(each for each in made if each["kind"] == "Node")
+        node["status"]["conditions"].append({"type": "Ready", "lastTransitionTime": late})
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": made}))
+    said = read(file, "explain interference default/web", NOW + LATER, monkeypatch)
+    assert "its agent does not run" in said
 
 
 def test_a_dump_is_never_of_the_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,13 +47,14 @@ from_option = click.option(
     "dump",
     type=FILE,
     help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps,noderesourcetopologies -A "
-    "-o json. Ages are as of the newest time that a kubelet or an agent states in it.",
+    "-o json. Ages are as of the newest time in it.",
 )
 
 
 class _Name(msgspec.Struct):
     name: str = ""
     namespace: str = ""
+    created: str | None = msgspec.field(name="creationTimestamp", default=None)
 
 
 class _Head(msgspec.Struct):
@@ -71,6 +72,7 @@ class _Annotated(msgspec.Struct):
 
 class _Condition(msgspec.Struct):
     time: str | None = msgspec.field(name="lastHeartbeatTime", default=None)
+    changed: str | None = msgspec.field(name="lastTransitionTime", default=None)
 
 
 class _Status(msgspec.Struct):
@@ -90,9 +92,15 @@ class DumpTransport:
         self._objects = decoded(file, _objects, "what kubectl prints", _HOW_TO)
 
     def time(self, now: datetime) -> datetime:
-        """Return the newest time that a kubelet or an agent states, ``now`` at the latest or without any."""
-        texts = (text for head, raw in self._objects if head.kind in _TIMED for text in _times(raw))
-        return min(now, max(filter(None, map(moment, texts)), default=now))
+        """Return the newest time in the dump, ``now`` at the latest or without any.
+
+        Kubelets and agents state times; of a cluster in which all of them have stopped, objects made and
+        conditions changed since then tell.
+        """
+        created = (head.metadata.created for head, _ in self._objects)
+        stated = (text for head, raw in self._objects if head.kind in _TIMED for text in _times(raw))
+        moments = map(moment, filter(None, (*created, *stated)))
+        return min(now, max(filter(None, moments), default=now))
 
     def client(self) -> Client:
         """Return a client of the dump."""
@@ -156,7 +164,8 @@ def _times(raw: msgspec.Raw) -> Iterator[str]:
         report = decode(annotations.get(name, ""))
         if report is not None:
             yield report.time
-    yield from (each.time for each in stated.status.conditions or () if each.time)
+    for each in stated.status.conditions or ():
+        yield from filter(None, (each.time, each.changed))
 
 
 def _plural(kind: str) -> str:
