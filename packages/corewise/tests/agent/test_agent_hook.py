@@ -137,6 +137,50 @@ async def test_containers_of_owners_start_unlimited_and_regain_quotas(
         node.cycle(owner, web)
 
 
+async def created_divided(hooked: Hooked) -> str:
+    """Have the runtime create the container of WEB under ratio 1.50; return its ID."""
+    hooked.local.see(RATIO)
+    plain_id = container_id("web", "a").partition("://")[2]
+    await hooked.hook.on_create(SANDBOX, NRIContainer(plain_id, "s", "a", cpu=asked(100_000)))
+    hooked.node.start(WEB)
+    hooked.node.write(WEB, "a", 66_667)
+    return plain_id
+
+
+async def test_container_created_divided_regains_quota_at_ratio_one(hooked: Hooked) -> None:
+    """The ratio goes before the API shows the container's ID."""
+    await created_divided(hooked)
+    hooked.local.see({NORMALIZATION_RATIO: "1.00"})
+    hooked.local.cycle([])
+    for _ in range(2):
+        hooked.local.cycle([WEB])
+        assert hooked.node.quota(WEB, "a") == 100_000
+        hooked.node.write(WEB, "a", 66_667)  # as the runtime does that updates another resource
+
+
+async def test_created_container_of_exempt_pod_regains_quota(hooked: Hooked) -> None:
+    await created_divided(hooked)
+    offline = pod("web", container("a", "1"), labels={QOS_CLASS: "BE"})
+    hooked.local.cycle([offline])
+    assert hooked.node.quota(WEB, "a") == 100_000
+    hooked.node.write(WEB, "a", 66_667)
+    assert not hooked.local.cycle([offline]).written
+
+
+@pytest.mark.parametrize("gone", ["removed", "not listed", "updated"])
+async def test_answers_about_ended_containers_are_forgotten(hooked: Hooked, gone: str) -> None:
+    plain_id = await created_divided(hooked)
+    hooked.local.see({NORMALIZATION_RATIO: "1.00"})
+    running = NRIContainer(plain_id, "s", "a", cpu=asked(66_667))
+    if gone == "removed":
+        await hooked.hook.on_event(LifecycleEvent.REMOVE_CONTAINER, SANDBOX, running)
+    elif gone == "not listed":
+        await hooked.hook.on_synchronize([SANDBOX], [])
+    else:
+        assert await hooked.hook.on_update(SANDBOX, running, asked(100_000)) is None
+    assert not hooked.local.cycle([WEB]).written
+
+
 async def test_quota_with_cpu_of_claims_is_not_divided(hooked: Hooked) -> None:
     hooked.local.see(RATIO)
     claims = [{"resourceClaimName": "c", "direct": [{"name": "cpu", "quantity": "1"}]}]

@@ -214,6 +214,11 @@ class LocalNode:
         bound = found.held(found.names.pod(pod.uid, QOSClass(qos)))
         return bound is not None and bound.quota is None
 
+    @property
+    def answered(self) -> set[str]:
+        """The IDs of new containers whose runtime was answered another quota than kubelet's."""
+        return self._quotas.answered
+
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
         """Return the bounds of running containers, by the runtime's ID ("containerd://…")."""
         found = self.cgroups.found

@@ -35,13 +35,17 @@ def spec_in_force(pod: QuotaPod, before: QuotaPodSpec | None) -> QuotaPodSpec | 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A cgroup whose quota follows from a pod's spec: a container's, or with container "" the pod's own."""
+    """A cgroup whose quota follows from a pod's spec: a container's, or with container "" the pod's own.
+
+    ``container_id`` is the container's as the runtime knows it, without the runtime's name.
+    """
 
     cgroup: str
     pod: str
     container: str
     limits: PodLimits
     limit: AmplifiedMilli | None = None
+    container_id: str = ""
 
     @property
     def is_unlimited(self) -> bool:
@@ -85,7 +89,8 @@ def targets_of(pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> Iterat
     for status in pod.status.all_containers:
         if status.runs and status.name in by_name:
             cgroup = cgroups.container(pod.uid, qos, status.container_id)
-            yield Target(cgroup, pod.name, status.name, limits, by_name[status.name])
+            plain_id = status.container_id.partition("://")[2]
+            yield Target(cgroup, pod.name, status.name, limits, by_name[status.name], plain_id)
 
 
 def container_cgroups(pod: QuotaPod, cgroups: PodCgroups) -> Iterator[tuple[str, str]]:

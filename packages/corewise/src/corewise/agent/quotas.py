@@ -23,7 +23,8 @@ bring CPU (KEP-5517), and a cgroup that has more than the base when it is seen f
 - held from before, but no longer to be divided or lifted (ratio 1.00, pod no longer CPUShare, limit gone):
   kubelet's quota, as the spec has it now, is put back. The cgroup is forgotten, but a CPUShare pod's running
   container stays held at that quota: its runtime has the divided one on record (NRI), and writes it again
-  when it updates another resource;
+  when it updates another resource. The same holds for a container that its runtime gave another quota (NRI),
+  if the API shows it only now;
 - held, but what it should have is uncertain (a resize waits, kubelet's state cannot be read): stays as is;
 - everything else is not touched, and mostly not even read.
 
@@ -37,7 +38,7 @@ the same cycle. What goes wrong with one cgroup is one of the cycle's problems; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -159,12 +160,14 @@ class QuotaPlan:
     """The plan of one cycle: first the actions ``back``, then ``bound``, which are all that stays held.
 
     ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows;
-    likewise ``before`` and ``actions``. ``owners``: the cgroups of pods that own CPUs.
+    likewise ``before`` and ``actions``. ``owners``: the cgroups of pods that own CPUs. ``answered`` is as in
+    :class:`QuotaReconciler`.
     """
 
     found: CgroupSetup
     known: Mapping[str, Microseconds]
     before: Mapping[str, _Action]
+    answered: Collection[str]
     problems: dict[str, str]
     targets: dict[str, Target] = field(default_factory=dict)
     ratios: dict[str, Ratio] = field(default_factory=dict)
@@ -181,13 +184,13 @@ class QuotaPlan:
             # held, but what it should have is uncertain: stays as is
             self.bound += [held] if held else []
             return
-        was_lifted = held is None and self._is_lifted_by_runtime(target)
+        was_set = held is None and self._is_set_by_runtime(target)
         changes = sharing is Sharing.OWNS or (sharing is Sharing.SHARE and ratio > ONE)
-        if not (held or was_lifted) and (not changes or target.is_unlimited):
+        if not (held or was_set) and (not changes or target.is_unlimited):
             # neither held nor to be changed: not even read
             return
         known = self.known.get(target.cgroup) or (held.period if held else None)
-        period = known or self._read_period(target, even_unlimited=was_lifted)
+        period = known or self._read_period(target, even_unlimited=was_set)
         if period is None:
             # unlimited although its pod has a limit, or gone: left alone
             return
@@ -199,10 +202,10 @@ class QuotaPlan:
         if changes and action.quota != action.base:
             # CPUShare under a ratio above 1.00: divided; owns CPUs: lifted
             self.bound.append(action)
-        elif (held or was_lifted) and sharing is Sharing.EXEMPT:
+        elif (held or was_set) and sharing is Sharing.EXEMPT:
             # pod no longer CPUShare: kubelet's quota
             self.back.append(undivided(target, period, sharing.value))
-        elif held or was_lifted:
+        elif held or was_set:
             # ratio 1.00, or limit gone: kubelet's quota
             why = f"the ratio is {ratio}" if ratio == ONE else "the limit leaves nothing to divide"
             restored = undivided(target, period, why)
@@ -225,8 +228,13 @@ class QuotaPlan:
         self.actions[target.cgroup] = target, made_of, action
         return action
 
-    def _is_lifted_by_runtime(self, target: Target) -> bool:
-        """Whether a container that is new may have begun without a quota, as its pod's is lifted (NRI)."""
+    def _is_set_by_runtime(self, target: Target) -> bool:
+        """Whether a container that is new may have begun with another quota than kubelet's (NRI).
+
+        After a restart, only a pod whose own quota is lifted shows that.
+        """
+        if target.container_id in self.answered:
+            return True
         above = self.found.held(next(ancestors(target.cgroup))) if target.container else None
         return above is not None and above.quota is None and not target.is_unlimited
 
@@ -262,6 +270,9 @@ class QuotaReconciler:
         self._known: dict[str, _KnownTargets] = {}
         self._periods: dict[str, Microseconds] = {}
         self._actions: dict[str, _Action] = {}
+        self.answered: set[str] = set()
+        """The IDs of containers whose runtime gave them another quota than kubelet's (NRI), until a cycle
+        has seen to them."""
 
     def cycle(self, pods: Iterable[QuotaPod], ratio_of: RatioOf, manager: CPUManager, owns: Owns) -> Cycle:
         """Bring every cgroup to its quota. Nothing raises but bugs."""
@@ -269,7 +280,8 @@ class QuotaReconciler:
         self._cgroups.close_vanished()
         with result.noting_errors():
             found = self._cgroups.find()
-            plan, specs = QuotaPlan(found, self._periods, self._actions, result.problems), {}
+            plan = QuotaPlan(found, self._periods, self._actions, self.answered, result.problems)
+            specs: dict[str, QuotaPodSpec] = {}
             kept: dict[str, _KnownTargets] = {}
             for pod in pods:
                 if pod.has_ended or not pod.status.qos_class:
@@ -303,6 +315,11 @@ class QuotaReconciler:
                 actions = [plan.action(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
                 result.add(found.writer.apply(actions))
             self._actions = plan.actions
+            self.answered.difference_update(
+                target.container_id
+                for cgroup, target in plan.targets.items()
+                if cgroup not in result.problems
+            )
         return result
 
     def _sharing(

@@ -6,6 +6,9 @@ node's, by the labels that the API shows. A request without a quota gets no answ
 changed. In a pod that owns CPUs, once its own quota is lifted, containers get none from the start, and keep
 none when kubelet updates them.
 
+The ratio, or the pod's right to other CPUs, may be gone before the API shows the container. So the reconciler
+is told which containers were answered another quota than kubelet's, and sees to them once they are shown.
+
 The quota of a pod's own cgroup is left to the reconciler, which is woken. No container meets a parent
 smaller than itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never
 below a container's undivided quota (:mod:`corewise.agent.quota_targets`). Its CPUs are set at once, before
@@ -71,6 +74,7 @@ class RuntimeHook:
         self, pods: Sequence[PodSandbox], containers: Sequence[NRIContainer]
     ) -> Sequence[ContainerUpdate]:
         """Return the divided quotas of those containers whose runtime knows another."""
+        self._local.answered.intersection_update(container.id for container in containers)
         self._wake()
         bounds = {
             container_id.partition("://")[2]: bound
@@ -90,32 +94,38 @@ class RuntimeHook:
         self._wake()
 
     async def on_create(self, pod: PodSandbox, container: NRIContainer) -> ContainerAdjustment | None:
-        return self._answer(LifecycleEvent.CREATE_CONTAINER, pod, container.cpu)
+        return self._answer(LifecycleEvent.CREATE_CONTAINER, pod, container, container.cpu)
 
     async def on_update(
         self, pod: PodSandbox, container: NRIContainer, requested: CPUResources
     ) -> ContainerAdjustment | None:
-        return self._answer(LifecycleEvent.UPDATE_CONTAINER, pod, requested)
+        return self._answer(LifecycleEvent.UPDATE_CONTAINER, pod, container, requested)
 
     async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer | None) -> None:
         """Have the reconciler look at what has just been created, started or updated."""
         if event in _WAKING:
             self._wake()
+        elif event is LifecycleEvent.REMOVE_CONTAINER and container is not None:
+            self._local.answered.discard(container.id)
 
     def _answer(
-        self, event: LifecycleEvent, pod: PodSandbox, requested: CPUResources
+        self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer, requested: CPUResources
     ) -> ContainerAdjustment | None:
         base, reported = requested.quota, _as_reported(pod)
         if base is None or base <= 0:
             return None
-        if self._local.lifts(reported):
-            return ContainerAdjustment(_UNLIMITED)
-        known = self._known(reported)
-        quota = divided_quota(base, self._local.ratio_of(known)) if self._local.divides(known) else base
+        quota = _UNLIMITED if self._local.lifts(reported) else self._divided(reported, base)
         if quota == base:
+            self._local.answered.discard(container.id)
             return None
-        self._metrics.count(NRI_DIVIDED, event.name)
+        self._local.answered.add(container.id)
+        if quota != _UNLIMITED:
+            self._metrics.count(NRI_DIVIDED, event.name)
         return ContainerAdjustment(quota)
+
+    def _divided(self, reported: QuotaPod, base: Microseconds) -> Microseconds:
+        known = self._known(reported)
+        return divided_quota(base, self._local.ratio_of(known)) if self._local.divides(known) else base
 
     def _known(self, reported: QuotaPod) -> QuotaPod:
         """Return a pod with the labels and claims that the API shows: the runtime has those of the start."""
