@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,9 @@ def test_a_history_survives_its_file(history: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     write_history(again, read_history(history))
     assert again.read_bytes() == history.read_bytes()
+    pod = replace(read_history(history).pods[0], ratio=1.2)
+    write_history(again, replace(read_history(history), pods=[pod]))
+    assert read_history(again).pods[0].ratio == 1.2
 
 
 @pytest.mark.parametrize(
@@ -176,7 +180,7 @@ def test_a_history_survives_its_file(history: Path, tmp_path: Path) -> None:
         ),
         (
             HEAD + '[{"name": "a", "type": "t", "node": "n", "start": 0, "use": {"ram": [[0, 1]]}}]}',
-            "pods[0].use has 'ram'; known are memoryBandwidth, memory, cpu, llc, cpi",
+            "pods[0].use has 'ram'; known are memoryBandwidth, memory, cpu, llc, cpi, throttled",
         ),
         (
             HEAD + '[{"name": "a", "type": "t", "node": "n", "start": 5, "end": 5}]}',

@@ -17,8 +17,8 @@ from corewise.cli.profile_history import HistoryOptions, ask, exported_label, po
 from corewise.config.interference.metrics import Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import parse_interference
-from corewise.interference.history import History, PodRecord, TimeSeries
-from corewise.vocabulary.metrics import NODE_NORMALIZATION_RATIO
+from corewise.interference.history import THROTTLED, History, PodRecord, TimeSeries
+from corewise.vocabulary.metrics import CONTAINER_RATIO, NODE_NORMALIZATION_RATIO
 from interference.simulated_history import HOURS, STEP, USE, Planted, planted_history
 from prometheus.fake_prometheus import fake_prometheus
 from prometheus_binary import PROMTOOL, PrometheusServer, needs_prometheus, needs_promtool, running
@@ -170,6 +170,11 @@ async def test_pod_end_and_pod_removal_are_distinguished() -> None:
         "max_over_time(timestamp(kube_pod_info": [(of(pod), at) for pod, at in seen.items()],
         "max_over_time(kube_pod_status_phase": [(of("done"), 1)],
         "sum by (namespace, pod) (rate(container_cpu_usage": [(of("done"), 2.5), (of("untyped"), 1.0)],
+        f"max_over_time({CONTAINER_RATIO.name}": [
+            ({**of("done"), "container": "a"}, 1.2),
+            ({**of("done"), "container": "ended"}, 1.0),
+        ],
+        "rate(container_cpu_cfs_throttled_periods_total": [(of("done"), 0.4)],
         f"max by (node) ({NODE_NORMALIZATION_RATIO.name})": [({"node": "n1"}, 1.5)],
         "cpu_busy": [({"node": "n1"}, 0.25), ({"node": "n2"}, 0.5)],
     }
@@ -192,6 +197,8 @@ async def test_pod_end_and_pod_removal_are_distinguished() -> None:
         "vanished": pytest.approx(now - 7200),
     }
     assert pods["done"].use["cpu"].values.tolist() == [2.5]
+    assert pods["done"].use[THROTTLED].values.tolist() == [0.4]
+    assert (pods["done"].ratio, pods["killed"].ratio) == (1.2, None)
     assert pods["killed"].use == {}
     assert found.speed == {"n1": 1.5}
     assert found.nodes.keys() == {"n1"}, "nodes without pods of a type are not in it"

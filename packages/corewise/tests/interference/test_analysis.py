@@ -21,6 +21,7 @@ from corewise.interference.analysis import (
     analyze,
 )
 from corewise.interference.history import (
+    THROTTLED,
     History,
     PodRecord,
     Run,
@@ -186,6 +187,51 @@ def test_node_speed_is_factored_out_of_durations() -> None:
     assert max(errors(finding, SENSITIVE).values()) <= WITHIN
     (unknown,) = analyze(replace(history, pods=faster), DEFAULT)
     assert unknown.affinity[Metric.CPU].spread > 2 * finding.affinity[Metric.CPU].spread
+
+
+@pytest.mark.parametrize(
+    ("speed", "ratio", "throttled", "pace"),
+    [
+        (1.0, None, None, 600.0),
+        (1.0, None, 1.0, 600.0),
+        (2.0, None, None, 1200.0),
+        (2.0, None, 0.0, 1200.0),
+        (2.0, None, 1.0, 600.0),
+        (2.0, None, 0.5, 900.0),
+        (2.0, 1.2, None, 720.0),
+        (2.0, 1.2, 1.0, 600.0),
+        (2.0, 1.0, None, 1200.0),
+        (2.0, 1.0, 1.0, 1200.0),
+        (1.0, 1.2, None, 720.0),
+    ],
+)
+def test_work_bounded_by_divided_quota_is_no_faster(
+    speed: float, ratio: float | None, throttled: float | None, pace: float
+) -> None:
+    """Bounded by its quota divided by the ratio, a pod does as much there as on a node of ratio 1.00.
+
+    ``speed`` is its node's ratio, ``ratio`` its quota's: None is unknown, and 1.0 not divided.
+    """
+    times = np.arange(0.0, 600.0, 60.0)
+    series = {} if throttled is None else {THROTTLED: TimeSeries(times, np.full_like(times, throttled))}
+    pod = PodRecord("default/a", "a", "n1", 0.0, 600.0, series, ratio=ratio)
+    (run,) = runs_by_duration(History(0.0, 3600.0, {}, [pod], {"n1": speed}), [pod])
+    assert run.pace == pytest.approx(pace)
+
+
+def test_divided_quotas_are_not_taken_for_slow_work() -> None:
+    """Half of the nodes are twice as fast, and every pod is bounded by its quota there."""
+    history = planted_history(Planted({"sort": SENSITIVE}))
+    speed = {name: 2.0 if number % 2 else 1.0 for number, name in enumerate(history.nodes)}
+    bounded = [
+        replace(
+            pod,
+            use={**pod.use, THROTTLED: replace(pod.use["cpu"], values=np.ones_like(pod.use["cpu"].values))},
+        )
+        for pod in history.pods
+    ]
+    (finding,) = analyze(replace(history, pods=bounded, speed=speed), DEFAULT)
+    assert max(errors(finding, SENSITIVE).values()) <= WITHIN
 
 
 def test_unlike_nodes_compare_by_share_of_their_capacity() -> None:

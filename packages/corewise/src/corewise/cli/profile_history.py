@@ -3,8 +3,9 @@
 =============================  ========================================================================
 of pods, kube-state-metrics    kube_pod_labels (the type label must be in its allow list), kube_pod_info,
                                kube_pod_start_time, kube_pod_completion_time, kube_pod_status_phase
-of pods, cAdvisor              CPU and memory; with resctrl bandwidth and LLC; with perf events
-                               cycles per instruction
+of pods, cAdvisor              CPU and memory; periods in which a quota stopped them; with resctrl
+                               bandwidth and LLC; with perf events cycles per instruction
+of pods, corewise agent        the ratio that divides their quotas
 of nodes                       the metrics of the scheduler's configuration, by its preset or PromQL;
                                corewise manager: how fast they are (normalization ratio)
 =============================  ========================================================================
@@ -21,9 +22,10 @@ The file (``--history``, ``--save-history``) is JSON, times in seconds::
                "use": {"cpu": [[60, 1.9]], "memoryBandwidth": [[60, 5.0e9]]}}]}
 
 Series of nodes are named as the metrics of the configuration are, those of pods as the amounts of a profile
-(memoryBandwidth, memory, cpu, llc), or ``cpi``. ``against``: what the values of a metric are a share of on
-this node. ``end`` of a pod is when it finished its work; it is missing if it did not. ``gone`` is when it
-stopped running, if that is not its end.
+(memoryBandwidth, memory, cpu, llc), ``cpi``, or ``throttled``. ``against``: what the values of a metric are a
+share of on this node. ``end`` of a pod is when it finished its work; it is missing if it did not. ``gone`` is
+when it stopped running, if that is not its end; ``ratio`` is what its quota was divided by, if that is not
+its node's.
 """
 
 from __future__ import annotations
@@ -43,14 +45,14 @@ from corewise.cli.files import decoded
 from corewise.config.interference.metrics import LEVEL_LABEL, RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.interference.analysis import AMOUNTS
-from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, TimeSeries
+from corewise.interference.history import CPI, NEVER_ZERO, THROTTLED, History, PodRecord, TimeSeries
 from corewise.prometheus.client import PrometheusClient, RangeSeries, query_range
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import Source, sources
-from corewise.vocabulary.metrics import NODE_NORMALIZATION_RATIO
+from corewise.vocabulary.metrics import CONTAINER_RATIO, NODE_NORMALIZATION_RATIO
 
 Points = list[tuple[float, float]]
-_POD_SERIES = frozenset({*AMOUNTS, CPI})
+_POD_SERIES = (*AMOUNTS, CPI, THROTTLED)
 
 
 class _Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +69,7 @@ class _Pod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end: float | None = None
     use: dict[str, Points] = msgspec.field(default_factory=dict)
     gone: float | None = None
+    ratio: Annotated[float, msgspec.Meta(ge=1)] | None = None
 
 
 class _History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,6 +112,7 @@ def write_history(file: Path, history: History) -> None:
             end=pod.end,
             use={what: _points(each) for what, each in pod.use.items()},
             gone=pod.gone,
+            ratio=pod.ratio,
         )
         for pod in history.pods
     ]
@@ -130,9 +134,9 @@ def _history(file: Path, read: _History) -> History:
                 known = ", ".join(RANKED)
                 raise Failure(f"{file}: nodes.{name} has {metric.value!r}; known are {known}")
     for number, pod in enumerate(read.pods):
-        unknown = pod.use.keys() - _POD_SERIES
+        unknown = pod.use.keys() - set(_POD_SERIES)
         if unknown:
-            known = ", ".join((*AMOUNTS, CPI))
+            known = ", ".join(_POD_SERIES)
             raise Failure(f"{file}: pods[{number}].use has {min(unknown)!r}; known are {known}")
         if pod.end is not None and pod.end <= pod.start:
             raise Failure(f"{file}: pods[{number}] ({pod.name}) ends before it starts")
@@ -144,7 +148,9 @@ def _history(file: Path, read: _History) -> History:
             for name, node in read.nodes.items()
         },
         pods=[
-            PodRecord(pod.name, pod.type, pod.node, pod.start, pod.end, series_of(pod.use), pod.gone)
+            PodRecord(
+                pod.name, pod.type, pod.node, pod.start, pod.end, series_of(pod.use), pod.gone, pod.ratio
+            )
             for pod in read.pods
         ],
         speed={name: node.speed for name, node in read.nodes.items()},
@@ -273,7 +279,8 @@ async def ask(url: str, settings: InterferenceConfiguration, asked: HistoryOptio
         against = await node_measures(client, settings, names)
         nodes = await node_series(client, settings, names, start=start, end=end, step=asked.step)
         ratios = await client.query(f"max by (node) ({NODE_NORMALIZATION_RATIO.name})")
-    pods = [_record(key, pod, use[key]) for key, pod in sorted(known.items())]
+        divided_by = await _quota_ratios(client, asked)
+    pods = [_record(key, pod, use[key], divided_by.get(key)) for key, pod in sorted(known.items())]
     speed = {each.labels["node"]: each.value for each in ratios.samples if "node" in each.labels}
     return History(start, end, nodes, pods, speed, against)
 
@@ -285,12 +292,16 @@ def use_queries(window: float) -> Mapping[str, str]:
     def events(name: str) -> str:
         return f'{_PODS} (rate(container_perf_events_total{{{_CONTAINERS},event="{name}"}}{of}))'
 
+    def periods(name: str) -> str:
+        return f"{_PODS} (rate(container_cpu_cfs_{name}_total{{{_CONTAINERS}}}{of}))"
+
     return {
         "cpu": f"{_PODS} (rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}{of}))",
         "memory": f"{_PODS} (container_memory_working_set_bytes{{{_CONTAINERS}}})",
         "memoryBandwidth": f"{_PODS} (rate(container_memory_bandwidth_bytes{{{_CONTAINERS}}}{of}))",
         "llc": f"{_PODS} (container_llc_occupancy_bytes{{{_CONTAINERS}}})",
         "cpi": f"{events('cycles')} / {events('instructions')}",
+        "throttled": f"{periods('throttled_periods')} / {periods('periods')}",
     }
 
 
@@ -327,6 +338,16 @@ async def _pods(client: PrometheusClient, type_label: str, asked: HistoryOptions
     }
 
 
+async def _quota_ratios(client: PrometheusClient, asked: HistoryOptions) -> dict[Key, float]:
+    """Return the ratios that divided the quotas of pods, 1 for those not divided."""
+    found: dict[Key, float] = {}
+    answer = await client.query(f"max_over_time({CONTAINER_RATIO.name}[{asked.span:.0f}s])")
+    for each in answer.samples:
+        key = pod_of(each.labels)
+        found[key] = max(each.value, found.get(key, 1.0))
+    return found
+
+
 def _names(pods: Iterable[_Known]) -> NodeNames:
     addresses = {pod.node: pod.address for pod in pods}
     return NodeNames(
@@ -340,6 +361,6 @@ def pod_of(labels: Mapping[str, str]) -> Key:
     return namespace, pod
 
 
-def _record(key: Key, pod: _Known, use: Mapping[str, Points]) -> PodRecord:
+def _record(key: Key, pod: _Known, use: Mapping[str, Points], ratio: float | None) -> PodRecord:
     end = pod.end if pod.end is not None and pod.end > pod.start else None
-    return PodRecord("/".join(key), pod.type, pod.node, pod.start, end, series_of(use), pod.gone)
+    return PodRecord("/".join(key), pod.type, pod.node, pod.start, end, series_of(use), pod.gone, ratio)

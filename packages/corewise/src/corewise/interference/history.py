@@ -7,8 +7,13 @@ counted, its cycles per instruction. From it come *runs*, the samples of the ana
   the mean there;
 - a finished Job's pod without them gives one run, its whole life; its pace is the duration in seconds.
 
-Paces of one type compare: more is slower. Where the speeds of nodes are known, durations are multiplied by
-them. A run's pressure is the mean on its node over its time, less the pod's own part where that is known.
+Paces of one type compare: more is slower. Where ratios are known, durations are multiplied by
+
+    throttled + (1 - throttled) x ratio
+
+since a CPU of that ratio does so much more work, but not in a scheduling period that ends by a quota divided
+by it. Of a pod whose quota is not divided, all periods count as the others. A run's pressure is the mean on
+its node over its time, less the pod's own part where that is known.
 Where every node states a reference (its bandwidth, cache or idle latency), pressure is the share of it, so
 that unlike nodes compare. Values that cannot be are missing: not finite, negative, and the zeros that
 exporters print for what they do not support.
@@ -37,6 +42,9 @@ from corewise.config.interference.metrics import RANKED
 Numbers = NDArray[np.float64]
 
 CPI = "cpi"
+THROTTLED = "throttled"
+"""Of a pod's scheduling periods, the share in which its quota stopped it."""
+
 NEVER_ZERO = frozenset(
     {*(metric.value for metric in RANKED if metric.spec.zero_is_missing), "memoryBandwidth", "llc", CPI}
 )
@@ -90,7 +98,8 @@ class TimeSeries:
 class PodRecord:
     """A pod. ``end`` is when it finished its work; None if it still runs, failed, or was evicted.
 
-    ``gone`` is when it stopped running for whatever reason, if that is not ``end``.
+    ``gone`` is when it stopped running for whatever reason, if that is not ``end``. ``ratio`` is what its
+    quota was divided by, 1 if it was not; None: its node's.
     """
 
     name: str
@@ -100,6 +109,7 @@ class PodRecord:
     end: float | None
     use: Mapping[str, TimeSeries] = field(default_factory=dict)
     gone: float | None = None
+    ratio: float | None = None
 
     @property
     def until(self) -> float | None:
@@ -196,8 +206,19 @@ def runs_by_duration(history: History, pods: Sequence[PodRecord]) -> list[Run]:
         for pod in pods
         if pod.end is not None
         and pod.start >= history.start
-        and (pace := (pod.end - pod.start) * history.speed.get(pod.node, 1.0)) > 0
+        and (pace := (pod.end - pod.start) * _gain(history, pod, pod.end)) > 0
     ]
+
+
+def _gain(history: History, pod: PodRecord, end: float) -> float:
+    """Return the work of a pod over its work in the same time on a node of ratio 1.00."""
+    speed = history.speed.get(pod.node, 1.0)
+    ratio = speed if pod.ratio is None else pod.ratio
+    if ratio == 1.0:
+        return speed
+    series = pod.use.get(THROTTLED)
+    throttled = min(1.0, (series.mean(pod.start, end) if series else None) or 0.0)
+    return throttled + (1 - throttled) * ratio
 
 
 def use_after_warm_up(pod: PodRecord, what: str, slicing: Slicing) -> Numbers:
