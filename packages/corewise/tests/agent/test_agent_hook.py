@@ -11,7 +11,7 @@ from agent.fake_node import FakeNode, container, container_id, pod
 from agent.pinning_node import PinNode, claim, pin_pod
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
-from corewise.agent.objects import QuotaPod
+from corewise.agent.objects import QuotaPod, QuotaPodStatus
 from corewise.agent.runtime import RuntimeHook
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
@@ -179,6 +179,29 @@ async def test_answers_about_ended_containers_are_forgotten(hooked: Hooked, gone
     else:
         assert await hooked.hook.on_update(SANDBOX, running, asked(100_000)) is None
     assert not hooked.local.cycle([WEB]).written
+
+
+@pytest.mark.parametrize("version", Version)
+async def test_created_unlimited_regains_quota_once_shown(tmp_path: Path, version: Version) -> None:
+    """Its pod has lost its CPUs before the API shows the container."""
+    node = PinNode(tmp_path, version)
+    owner = pin_pod("owner", claim("0-3"), qos="Guaranteed")
+    node.start(owner)
+    node.cycle(owner)
+    plain_id = owner.status.container_statuses[0].container_id.partition("://")[2]
+    sandbox = PodSandbox("s", "owner", owner.uid, "default", annotations=owner.metadata.annotations)
+    hook = RuntimeHook(node.local, lambda: [owner], Exposition(METRICS), lambda: None)
+    node.remove(node.cgroup(owner, "a"))
+    unshown = msgspec.structs.replace(owner, status=QuotaPodStatus("Running", "Guaranteed"))
+    node.cycle(unshown)
+    created = NRIContainer(plain_id, "s", "a", cpu=asked(100_000))
+    assert await hook.on_create(sandbox, created) == ContainerAdjustment(Microseconds(-1))
+    no_claim = msgspec.structs.replace(owner.metadata, annotations={})
+    node.cycle(msgspec.structs.replace(unshown, metadata=no_claim))
+    node.make(node.cgroup(owner, "a"))
+    node.machine.write(owner, "a", None)
+    node.cycle(msgspec.structs.replace(owner, metadata=no_claim))
+    assert node.machine.quota(owner, "a") == 100_000
 
 
 async def test_quota_with_cpu_of_claims_is_not_divided(hooked: Hooked) -> None:

@@ -68,6 +68,15 @@ def test_new_agent_divides_what_kubelet_gave(node: FakeNode) -> None:
     assert kept.quotas(WEB) == expected(node, 100)
 
 
+def test_status_without_limits_leaves_the_cgroups(node: FakeNode) -> None:
+    """Go writes an empty map as null, too."""
+    status = msgspec.to_builtins(waiting(KUBELETS).status)
+    for each in status["containerStatuses"]:
+        each["resources"] = {"requests": None, "limits": None}
+    Kept(node).cycle([pod("web", container("a", "9"), container("b", "9"), status=status)])
+    assert [node.quota(WEB, name) for name in "ab"] == [66_667, 33_334]
+
+
 def test_unseen_spec_does_not_count(node: FakeNode) -> None:
     unseen = waiting(KUBELETS, conditions=[], observedGeneration=1)
     unseen = msgspec.structs.replace(unseen, metadata=msgspec.structs.replace(unseen.metadata, generation=2))
