@@ -9,7 +9,7 @@ import pytest
 
 from corewise.cli import main
 from corewise_lab.cli import openstack, up
-from corewise_lab.cli.folders import locked
+from corewise_lab.cli.folders import REPLACED, locked
 from corewise_lab.cli.report import Teller
 from corewise_lab.run import RunOptions
 
@@ -41,7 +41,10 @@ def teller(monkeypatch: pytest.MonkeyPatch) -> list[Teller]:
         ("--state", "file/state", "file/state cannot be made: Not a directory"),
         ("--state", "/proc", "/proc cannot be written: No such file"),
         ("--state", "x" * 300, "File name too long"),
-        ("--state", "own", "own/machines is not from an earlier run"),
+        *(
+            ("--state", f"own-{name}", f"own-{name}/{name} would be replaced, but own-{name} is not of")
+            for name in REPLACED
+        ),
         ("--state", "used", "another corewise up uses used"),
     ],
 )
@@ -52,12 +55,23 @@ def test_unwritable_path_ends_up_before_its_cluster_starts(
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     os.mkfifo("pipe")
-    Path("own/machines").mkdir(parents=True)
+    for name in REPLACED:
+        own = Path(f"own-{name}", name)
+        own.parent.mkdir()
+        own.write_text("mine")
     Path("used").mkdir()
     with locked(Path("used")), pytest.raises(SystemExit) as end:
         main(["up", option, path])
     assert (end.value.code, teller) == (5, [])
     assert message in capsys.readouterr().err
+
+
+def test_run_stopped_at_its_start_can_be_repeated(tmp_path: Path, teller: list[Teller]) -> None:
+    (tmp_path / "lock").touch()
+    (tmp_path / "apiserver.log").touch()
+    with pytest.raises(SystemExit):
+        main(["up", "--state", str(tmp_path)])
+    assert len(teller) == 1
 
 
 @pytest.mark.parametrize("option", ["--kubeconfig-out", "--state"])

@@ -28,6 +28,7 @@ from corewise.kube.resources import NODES, PODS
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import CPU_BASIC_INFO, RESOURCE_STATUS
 from corewise.vocabulary.owned_cpus import read_owned_cpus
+from corewise_lab.cli.folders import REPLACED
 from corewise_lab.control_plane import ClusterError, Folder, api_server, copy_private
 from corewise_lab.openb import read_machines
 from corewise_lab.pods import manifest
@@ -272,6 +273,7 @@ def test_ctrl_c_reports_and_next_run_resumes_state(
         process.send_signal(signal.SIGINT)
         first = json.loads(process.communicate(timeout=WITHIN)[0])
         assert process.returncode == 0
+    assert {file.name for file in state.iterdir()} <= {*REPLACED, "lock", "objects"}
     second = report_of(*SHORT, "--nodes", "2", "--state", str(state))
     assert second["spread"]["off"] is None, "corewise was on already"
     assert second["pods"]["on"] == first["pods"]["on"]

@@ -17,8 +17,11 @@ from corewise_lab.control_plane import Folder
 _MEMORY = "/dev/shm"  # noqa: S108 - mkdtemp makes a private directory in it
 _PLENTY = 2 << 30
 _OBJECTS = "objects"
-_REPLACED = ("machines", "kubeconfig")
-"""What a run removes from its folder before it makes its own."""
+REPLACED = (
+    *("machines", "kubeconfig", "manager.kubeconfig", "scheduler.kubeconfig", "scheduler.yaml"),
+    *("apiserver.log", "manager.log", "scheduler.log", "web.log"),
+)
+"""What a run removes or overwrites in its folder."""
 
 
 @contextmanager
@@ -90,16 +93,16 @@ def clear(folder: Path, *, keep_logs: bool = False) -> None:
 
 
 def _refuse_others_files(state: Path) -> None:
-    """Refuse a directory in which a run would remove what no earlier run made.
+    """Refuse a directory in which a run would replace what no earlier run made.
 
-    Every run has written a snapshot of its objects before it makes anything else.
+    A run's objects have a snapshot before it makes any other file, except the API server's log, empty then.
     """
     if (state / _OBJECTS / "snapshot").exists():
         return
-    for file in (state / name for name in _REPLACED):
-        if file.exists():
+    for file in (state / name for name in REPLACED):
+        if file.exists() and file.stat().st_size:
             hint = f"name another directory, or remove {file} if nothing needs it"
-            raise Failure(f"{file} is not from an earlier run", hint=hint)
+            raise Failure(f"{file} would be replaced, but {state} is not of an earlier run", hint=hint)
 
 
 def _scratch() -> str | None:
