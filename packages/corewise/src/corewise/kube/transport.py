@@ -20,6 +20,7 @@ Invariants:
 - Waits grow from 0.2 s by doubling to 10 s, each halved at most by chance, so that many clients do not come
   back together. A longer Retry-After is obeyed; beyond 30 s the caller gets the error and decides.
 - A new client certificate means new connections; the old ones drain.
+- Closing leaves no connection open, those of canceled requests included, and waits for no server.
 - Redirects are not followed: credentials go to the configured server only.
 - What the API server advises in ``Warning`` headers, such as that a field is deprecated, is logged once for
   each text: a controller repeats its requests for months.
@@ -29,6 +30,7 @@ Source: https://kubernetes.io/blog/2020/09/03/warnings/ and RFC 7234, section 5.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -47,6 +49,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from typing import Protocol
+from weakref import WeakSet
 
 import aiohttp
 
@@ -66,6 +69,8 @@ from corewise.kube.errors import (
 )
 
 CONNECT_TIMEOUT = 10.0
+_TURNS = 20
+"""Of the event loop, at most, until asyncio has closed connections that have ended; it needs up to four."""
 READ_BUFFER = 1 << 18
 """Bytes that aiohttp collects before it asks the server to wait; its own 64 KiB are less than a few pods."""
 SSLProtocol.max_size = 1 << 16
@@ -229,6 +234,7 @@ class HTTPTransport:
         self._ssl: ssl.SSLContext | bool = True
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
 
     async def open(self) -> None:
         """Get the credentials, so that bad ones fail here, and the pools of connections."""
@@ -237,20 +243,36 @@ class HTTPTransport:
         self._watches = self._session(0)
 
     def _session(self, limit: int) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=limit)
+        connector = aiohttp.TCPConnector(limit=limit, socket_factory=self._socket)
         return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": f"corewise/{corewise.__version__}"},
         )
 
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
     async def close(self) -> None:
         """End all connections, also when canceled meanwhile."""
         sessions, self._requests, self._watches = (self._requests, self._watches), None, None
         async with AsyncExitStack() as closing:
+            closing.push_async_callback(self._end_forgotten)
             for session in sessions:
                 if session is not None:
                     closing.push_async_callback(session.close)
+
+    async def _end_forgotten(self) -> None:
+        """End the connections of canceled requests: aiohttp forgets them while the server closes TLS, too."""
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for _ in range(_TURNS):
+            if all(each.fileno() < 0 for each in self._sockets):
+                break
+            await asyncio.sleep(0)
 
     async def send(self, request: Request) -> bytes:
         """The body of the answer; repeated as ``retry`` says."""
