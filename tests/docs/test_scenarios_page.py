@@ -1,4 +1,4 @@
-"""The guide to scenarios shows what the commands print."""
+"""The guide to scenarios shows what the commands print, and states the figures of the outage."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from corewise_lab.cli.up import make_plan
+from corewise_lab.outage import NODES, STREAMS, Phases
 from simulation.test_dump import load, node
 
-ROOT = Path(__file__).parents[2]
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "scenarios.md"
 
 
 def test_page_shows_the_template_file_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,4 +29,15 @@ def test_page_shows_the_template_file_as_printed(tmp_path: Path, monkeypatch: py
     )
     plan = make_plan(None, "builtin", Path("dump.json"), None)
     shown = "\n".join(f"    {line}" for line in plan.advice)
-    assert f"\n\n{shown}\n\n" in (ROOT / "docs" / "guides" / "scenarios.md").read_text()
+    assert f"\n\n{shown}\n\n" in PAGE.read_text()
+
+
+def test_page_states_pods_and_phases_of_the_outage() -> None:
+    page = " ".join(PAGE.read_text().split())
+    plain, owner = STREAMS
+    come = "comes every {0.period:g} s and runs for {0.life:g} s".format
+    assert f"a plain pod of {plain.cpu_milli}m {come(plain)}" in page
+    assert f"a pod that owns {owner.cpu_milli // 1000} CPUs {come(owner)}" in page
+    times = Phases()
+    lasts = f"the phases last {times.before:g}, {times.away:g} and {times.after:g} s, on {NODES} nodes"
+    assert lasts in page

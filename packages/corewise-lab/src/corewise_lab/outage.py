@@ -9,7 +9,7 @@ Pods come at a steady rate the whole time: plain ones, and ones that own CPUs (Q
 seen:
 
 - every node's allocatable stays amplified, although its kubelet goes on stating raw amounts;
-- plain pods are placed at the same rate: nothing of ours is on their path;
+- plain pods are placed as they come: nothing of ours is on their path;
 - pods that own CPUs wait while no scheduler answers, and get their CPUs afterwards, no CPU twice.
 """
 

@@ -11,10 +11,21 @@ from typing import Any, cast
 
 import pytest
 
+from corewise.kube.objects import ObjectMeta
 from corewise.quantities import RawMilli
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU
+from corewise.workload.pods import Pod, PodSpec
+from corewise_lab.cluster import LocalCluster
 from corewise_lab.kubelets import KubeletCounters
-from corewise_lab.outage import Killable, OutageReport, Phases, Witness, _three_phases, offered_milli
+from corewise_lab.outage import (
+    STREAMS,
+    Killable,
+    OutageReport,
+    Phases,
+    Witness,
+    _three_phases,
+    offered_milli,
+)
 from kubedouble import expressions
 from virtual_time import run_virtual
 
@@ -44,26 +55,50 @@ def test_every_program_is_killed(report: dict[str, Any]) -> None:
 
 def test_nodes_stay_amplified_through_kubelet_writes(report: dict[str, Any]) -> None:
     assert [each["notAmplified"] for each in report["phases"]] == [0, 0, 0]
-    assert all(each["kubeletWrites"] > 1 for each in report["phases"]), "without writes nothing is shown"
+    assert all(each["kubeletWrites"] >= report["nodes"] for each in report["phases"]), "they show nothing"
     assert [each["refused"] for each in report["phases"]] == [0, 0, 0]
 
 
 def test_plain_pods_are_placed_without_corewise(report: dict[str, Any]) -> None:
+    on_their_way = 0
     for plain in (each["plain"] for each in report["phases"]):
-        assert plain["bound"] > plain["created"] / 2, "the others are on their way"
-    away, after = report["phases"][1]["plain"], report["phases"][2]["owner"]
-    assert away["medianWaitSeconds"] < after["medianWaitSeconds"], "they waited for the programs, too"
+        on_their_way += plain["created"] - plain["bound"]
+        assert on_their_way < plain["created"] / 2, "they waited for more than half of the phase"
 
 
 def test_pods_wait_for_owned_cpus_and_share_none(report: dict[str, Any]) -> None:
     before, away, after = (each["owner"] for each in report["phases"])
+    assert all(each["created"] for each in (before, away, after))
     assert before["bound"], "none was placed before the outage"
+    assert away["bound"] <= 1, "one may just get through"
     early = before["bound"] + away["bound"]
     assert early <= before["created"], "one that came in the outage was bound in it"
     assert early + after["bound"] >= before["created"] + away["created"]
     unbound = sum(each["created"] - each["bound"] for each in (before, away, after))
     assert report["waitingAtEnd"] <= unbound + 1, "one may be created and not counted yet"
     assert [each["cpusTwice"] for each in report["phases"]] == [0, 0, 0]
+
+
+async def end_of_wait(bound_after: float) -> float:
+    """Return when the wait for a pod that is bound so late ends; another comes meanwhile, and waits on."""
+    witness = Witness(cast("LocalCluster", SimpleNamespace(machines={}, client=None)))
+    owners, loop = STREAMS[1], asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as pods:
+        living = [pods.create_task(witness.live("first", owners))]
+        await asyncio.sleep(0)
+        bound = Pod(ObjectMeta(uid="first"), PodSpec(node_name="n1"))
+        loop.call_later(bound_after, witness._pod_changed, None, bound)
+        loop.call_later(1.0, lambda: living.append(pods.create_task(witness.live("later", owners))))
+        await witness.until_bound(120.0)
+        ended = loop.time()
+        for each in living:
+            each.cancel()
+    return ended
+
+
+@pytest.mark.parametrize(("bound_after", "ended"), [(7.0, 7.0), (1000.0, 120.0)])
+def test_last_phase_awaits_pods_waiting_at_its_end(bound_after: float, ended: float) -> None:
+    assert run_virtual(end_of_wait(bound_after)) == ended
 
 
 def test_phases_follow_each_other_without_a_gap() -> None:
@@ -81,7 +116,12 @@ def test_phases_follow_each_other_without_a_gap() -> None:
             kill=lambda: asyncio.sleep(1), start=lambda: asyncio.sleep(2), check=lambda: None, names=()
         )
         nodes = SimpleNamespace(items={})
-        witness = SimpleNamespace(until_bound=lambda _: asyncio.sleep(4), nodes=nodes, waiting=0)
+
+        async def until_bound(most: float) -> None:
+            assert most == 120.0, "two minutes, as the page says"
+            await asyncio.sleep(4)
+
+        witness = SimpleNamespace(until_bound=until_bound, nodes=nodes, waiting=0)
         writing = asyncio.create_task(kubelets())
         report = await _three_phases(
             Phases(10.0, 20.0, 30.0),
