@@ -32,7 +32,7 @@ NAMESPACE = "corewise-system"
 NOTICE = "# Generated from {source}. Change that, then run: make generate\n"
 KUSTOMIZED = ("manager", "scheduler", "agent", "policies")
 NOT_KUSTOMIZED = {"scheduler/configuration.yaml"}
-"""deploy/interference makes this ConfigMap from a file that its user edits."""
+"""deploy/scheduler-configuration and deploy/interference make this ConfigMap from a file that users edit."""
 CERT_MANAGER = {"certificates": {"from": "certManager"}}
 CLIENT_CA = {"certificates": {"clientCA": "corewise-webhook-client-ca"}}
 _ERROR = 3
