@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, RatioFiel
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import api_error
-from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
+from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, Resource
 from corewise.manager import busy_nodes
 from corewise.normalization.starter import STARTER_FIELD, PublishedScore, published_scores, starter_ratios
 from corewise.quantities import ONE, Ratio
@@ -271,6 +272,61 @@ def test_keys_absent_from_the_file_keep_cluster_values(directory: Path) -> None:
     normalization = '{"enable": false, "ratioModel": {}}'
     options = ("--key", NORMALIZATION_KEY, "--nodes", "stored.json")
     assert "from 1.00 to 1.70" in run("check", "-", *options, stdin=normalization).stdout
+
+
+def applied(**data: str) -> dict[str, Any]:
+    """Return a ConfigMap that kubectl apply wrote."""
+    bare = {
+        "kind": "ConfigMap",
+        "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
+        "data": data,
+    }
+    last = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(bare)}
+    return {**bare, "metadata": {**bare["metadata"], "annotations": last}}
+
+
+NORMALIZED = '{"enable": true, "ratioModel": {}}'
+
+
+@contextmanager
+def stored_in(kubeconfig: Path, config_map: dict[str, Any]) -> Iterator[None]:
+    """Have a ConfigMap in the cluster beside the block."""
+
+    async def change(*, there: bool) -> None:
+        async with Client(load_config(str(kubeconfig))) as client:
+            if there:
+                await client.create(NAMESPACES.typed(dict), {"metadata": {"name": CONFIG_NAMESPACE}})
+                await client.create(CONFIG_MAPS.typed(dict), config_map, CONFIG_NAMESPACE)
+            else:
+                await client.delete(CONFIG_MAPS, CONFIG_NAME, CONFIG_NAMESPACE)
+
+    asyncio.run(change(there=True))
+    try:
+        yield
+    finally:
+        asyncio.run(change(there=False))
+
+
+@pytest.mark.parametrize("how", ["dump", "cluster"])
+def test_keys_that_apply_removes_are_named(directory: Path, kubeconfig: Path, how: str) -> None:
+    stored = applied(**{AMPLIFICATION_KEY: RAISED, NORMALIZATION_KEY: NORMALIZED})
+    (directory / "stored.json").write_text(json.dumps({"items": [*busy_cluster(), stored]}))
+    one, both = (
+        json.dumps({"kind": "ConfigMap", "metadata": {"name": CONFIG_NAME}, "data": data})
+        for data in (
+            {NORMALIZATION_KEY: NORMALIZED},
+            {NORMALIZATION_KEY: NORMALIZED, AMPLIFICATION_KEY: RAISED},
+        )
+    )
+    dumped = ["--nodes", "stored.json"]
+    options = dumped if how == "dump" else ["--cluster", "--kubeconfig", str(kubeconfig)]
+    with nullcontext() if how == "dump" else stored_in(kubeconfig, stored):
+        said = run("check", "-", *options, stdin=one).stdout
+        whole = run("check", "-", *options, stdin=both).stdout
+        of_one_key = run("check", "-", "--key", NORMALIZATION_KEY, *options, stdin=NORMALIZED).stdout
+    assert f"warning: to apply this file removes {AMPLIFICATION_KEY} from the cluster" in said
+    assert "from 1.00 to 1.70" not in said
+    assert "to apply" not in whole + of_one_key
 
 
 def test_live_use_is_read_from_resource_metrics_api(

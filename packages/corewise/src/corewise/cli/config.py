@@ -94,8 +94,9 @@ def check(
     model in use is listed with its ratio. A model that ratioModel does not name is a warning. Models are
     checked before "enable" is true, too.
 
-    A higher cpu ratio on a node that uses more than 60 % of its CPU is a warning, as at admission; the keys
-    that FILE does not have stay as the cluster has them. It needs metrics.k8s.io, or in a dump NodeMetrics:
+    A higher cpu ratio on a node that uses more than 60 % of its CPU is a warning, as at admission. The keys
+    that FILE does not have stay as the cluster has them, but for those that kubectl apply wrote before and
+    will remove: each is a warning. The first needs metrics.k8s.io, or in a dump NodeMetrics:
     kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io -o json.
 
     With --cluster, the command also lists each label, annotation and ConfigMap key of Koordinator and

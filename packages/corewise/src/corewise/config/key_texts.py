@@ -80,13 +80,15 @@ class KeyText:
 class Contents:
     """The contents of a file: keys, and problems of the file itself. Nothing else is kept of it.
 
-    ``namespace``: where the ConfigMap is to be.
+    ``namespace``: where the ConfigMap is to be. ``stated``: which keys it has; None if the file has no such
+    ConfigMap.
     """
 
     text: str
     namespace: str = CONFIG_NAMESPACE
     keys: list[KeyText] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    stated: frozenset[str] | None = None
     positions: Positions = field(init=False)
 
     def __post_init__(self) -> None:
@@ -187,8 +189,15 @@ def _config_map(contents: Contents, config_map: Located, wanted: str | None, ali
             contents.tell(offset, not_honored(name, text), Severity.WARNING)
         elif hint := did_you_mean(name, KEYS, closeness=0.85):
             contents.tell(offset, f"key {name} is unknown to corewise{hint}", Severity.WARNING)
+    _named(contents, config_map, found)
+
+
+def _named(contents: Contents, config_map: Located, found: Sequence[str]) -> None:
+    """Note the keys of a ConfigMap if it is the one that corewise reads, and tell why not."""
     metadata = _member(config_map, "metadata") or Located(None, 0)
     called, placed = _member(metadata, "name"), _member(metadata, "namespace")
+    if called is None or called.value == CONFIG_NAME:
+        contents.stated = frozenset(found)
     if found and called is not None and called.value != CONFIG_NAME:
         message = f"corewise reads the ConfigMap {CONFIG_NAME}, not this one"
         contents.tell(called.offset, message, Severity.WARNING)

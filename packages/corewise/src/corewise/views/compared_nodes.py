@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import msgspec
 from corewise.amplification.amounts import CPU
 from corewise.config.configuration import LARGEST_AMPLIFICATION_RATIO
 from corewise.config.decoding import Problem, Severity
+from corewise.config.key_texts import KEYS
 from corewise.kube.objects import ConfigMap, ObjectMeta, PartialObject
 from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, PODS
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
@@ -23,6 +24,7 @@ from corewise.ratios.cluster import ClusterContext, interfering_webhook, publish
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_with
 from corewise.views.tables import Column
 from corewise.views.text import count, some
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.workload.nodes import WORKLOAD_NODES, Node, NodeStatus
 
@@ -78,7 +80,8 @@ class ComparedNodes:
     projects on the cluster's objects; None if they were not asked for. ``pods_known``: whether views have the
     pods that run on their nodes. ``namespace``: that of the ConfigMap; empty if it is not known. ``unread``:
     why the ConfigMap was not read, in words; empty if it was. ``absent``: the cluster said that it has none.
-    ``largest``: the manager's largest amplification ratio.
+    ``largest``: the manager's largest amplification ratio. ``applied``: the ConfigMap's keys that kubectl
+    apply wrote: it removes those that the next file does not have.
     """
 
     views: tuple[NodeView, ...]
@@ -92,6 +95,7 @@ class ComparedNodes:
     unread: str = ""
     absent: bool = False
     largest: Ratio = LARGEST_AMPLIFICATION_RATIO
+    applied: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -124,10 +128,12 @@ class ComparedNodes:
     def nodes(self) -> tuple[CheckedNode, ...]:
         return tuple(CheckedNode(each.name, each.labels, each.facts) for each in self.views)
 
-    def raised_while_busy(self, texts: Mapping[str, str], largest: Ratio) -> list[str]:
+    def raised_while_busy(
+        self, texts: Mapping[str, str], largest: Ratio, removed: Collection[str] = ()
+    ) -> list[str]:
         """Warn about busy nodes whose cpu ratio these texts of keys raise, as admission does.
 
-        Keys that are not among them stay as the cluster has them.
+        Keys that are neither among them nor ``removed`` stay as the cluster has them.
         """
         # The manager's webhooks are slow to import.
         from corewise.manager.busy_nodes import raised_on_busy_nodes  # noqa: PLC0415
@@ -135,10 +141,28 @@ class ComparedNodes:
         async def used() -> Mapping[str, int]:
             return self.used
 
-        planned = ConfigMap(data={**self.stored, **texts})
+        kept = {key: text for key, text in self.stored.items() if key not in removed}
+        planned = ConfigMap(data=kept | dict(texts))
         configuration = read_configuration(planned, largest=largest).configuration
         context = ClusterContext(configuration, self.koordinator, largest)
         return asyncio.run(raised_on_busy_nodes(self.views, context, used))
+
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class _Applied(msgspec.Struct, gc=False):
+    """The ConfigMap as it was applied."""
+
+    data: dict[str, object] | None = None
+
+
+def _applied_keys(annotations: Mapping[str, str]) -> frozenset[str]:
+    try:
+        applied = msgspec.json.decode(annotations.get(_LAST_APPLIED, "{}"), type=_Applied)
+    except UNREADABLE:
+        return frozenset()
+    return frozenset(KEYS).intersection(applied.data or {})
 
 
 class _PlaceOfPod(msgspec.Struct, rename="camel", gc=False):
@@ -204,7 +228,9 @@ def nodes_of_dump(
         (lambda name: map(_REQUESTING_POD.decode, running[name])) if running else None,
     )
     if configs:
-        return replace(compared, namespace=configs[0].metadata.namespace)
+        meta = configs[0].metadata
+        applied = _applied_keys(meta.annotations or {})
+        return replace(compared, namespace=meta.namespace, applied=applied)
     return replace(compared, unread=f"ConfigMap {CONFIG_NAME}: the dump has none")
 
 
@@ -253,10 +279,10 @@ async def nodes_of_cluster(
         topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
     except (Forbidden, NotFound):  # the CRD, which the agents need, may be missing
         topologies = ()
-    stored: Mapping[str, str] = {}
+    config_map = ConfigMap()
     why, absent = "", False
     try:
-        stored = (await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)).data
+        config_map = await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)
     except (Forbidden, NotFound) as error:
         why = unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error)
         absent = isinstance(error, NotFound)
@@ -275,7 +301,7 @@ async def nodes_of_cluster(
         nodes,
         {each.metadata.name: each.metadata.annotations for each in topologies},
         await cpu_usages(client),
-        stored,
+        config_map.data,
         interfering_webhook(webhooks),
         pods=None if running is None else running.__getitem__,
     )
@@ -285,6 +311,7 @@ async def nodes_of_cluster(
         unread=why,
         absent=absent,
         largest=published_largest(webhooks),
+        applied=_applied_keys(config_map.metadata.annotations),
     )
     if not names:
         return compared

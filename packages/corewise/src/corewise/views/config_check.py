@@ -63,8 +63,13 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Rat
         findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
     if nodes:
         texts = {each.key: each.text for each in contents.keys}
-        busy = nodes.raised_while_busy(texts, largest)
-        findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in busy]
+        removed = frozenset() if contents.stated is None else nodes.applied - contents.stated
+        warnings = [
+            f"to apply this file removes {key} from the cluster: the file applied before had it"
+            for key in sorted(removed)
+        ]
+        warnings += nodes.raised_while_busy(texts, largest, removed)
+        findings += [ConfigFinding("", Problem(Severity.WARNING, 1, 1, "", each)) for each in warnings]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
     checked = [each.key for each in contents.keys]
     checked += [each.rest.name for each in profiles if each.rest] or [KIND] * bool(profiles)
