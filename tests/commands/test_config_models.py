@@ -276,13 +276,10 @@ def test_keys_absent_from_the_file_keep_cluster_values(directory: Path) -> None:
 
 def applied(**data: str) -> dict[str, Any]:
     """Return a ConfigMap that kubectl apply wrote."""
-    bare = {
-        "kind": "ConfigMap",
-        "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
-        "data": data,
-    }
-    last = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(bare)}
-    return {**bare, "metadata": {**bare["metadata"], "annotations": last}}
+    metadata: dict[str, Any] = {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE}
+    last = json.dumps({"kind": "ConfigMap", "metadata": metadata, "data": data})
+    metadata["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": last}
+    return {"kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 NORMALIZED = '{"enable": true, "ratioModel": {}}'

@@ -188,6 +188,17 @@ def test_resize_is_followed_and_pending_one_changes_nothing(kept: Kept) -> None:
     assert kept.node.quota(WEB, "a") == 100_000
 
 
+def test_new_agent_leaves_a_pending_resize_alone(node: FakeNode) -> None:
+    node.start(WEB)
+    status = msgspec.structs.replace(WEB.status, resize="Infeasible")
+    waiting = msgspec.structs.replace(pod("web", container("a", "9"), container("b", "9")), status=status)
+    for of in (WEB, waiting):
+        with Journal.open(node.root / "journal", boot="b", now=lambda: 1.0) as log:
+            Kept(node, log).cycle([of])
+    assert Kept(node).quotas(WEB) == expected(node, 150)
+    assert not Kept(node).cycle([waiting]).written
+
+
 def test_unreadable_kubelet_state_leaves_guaranteed_pods_unchanged(kept: Kept) -> None:
     whole = pod("whole", container("a", "2"), qos="Guaranteed")
     kept.node.start(whole)

@@ -38,7 +38,7 @@ from corewise.config.workload_ratios import (
 )
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.errors import KernelError, UnsafeName
-from corewise.quantities import MILLI, ONE, Microseconds, Ratio, RatioError
+from corewise.quantities import MILLI, ONE, Ratio, RatioError
 from corewise.service.logs import fields
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import NORMALIZATION_RATIO, WORKLOAD_RATIOS
@@ -215,8 +215,8 @@ class LocalNode:
         return bound is not None and bound.quota is None
 
     @property
-    def answered(self) -> dict[str, Microseconds]:
-        """The quotas that kubelet wanted for new containers whose runtime was answered another."""
+    def answered(self) -> set[str]:
+        """The IDs of new containers whose runtime was answered another quota than kubelet's."""
         return self._quotas.answered
 
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:

@@ -13,15 +13,14 @@ import msgspec
 
 from corewise.amplification import pod_request
 from corewise.amplification.amounts import CPU
-from corewise.kube.objects import EMPTY, ObjectMeta, Struct
+from corewise.kube.objects import ObjectMeta, Struct
 from corewise.kube.resources import NODES, PODS, Resource
 from corewise.quantities import Quantity
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.nodes import Node
-from corewise.workload.pods import ActualResources, Container, GrantedContainer, Pod, PodSpec, PodStatus
+from corewise.workload.pods import Container, GrantedContainer, Pod, PodSpec, PodStatus
 from corewise.workload.requests import pod_demand
-from corewise.workload.wire import Map
 
 _STATIC_UID = re.compile(r"[0-9a-f]{32}")
 _STATIC_SOURCES = frozenset({"file", "http"})
@@ -46,16 +45,9 @@ class ContainerState(Struct, frozen=True):
 NOT_RUNNING = ContainerState()
 
 
-class RecordedResources(ActualResources, frozen=True):
-    """core/v1 ResourceRequirements of a ContainerStatus, with the limits that the runtime has on record."""
-
-    limits: Map = EMPTY
-
-
 class ContainerStatus(GrantedContainer, frozen=True):
     """core/v1 ContainerStatus: which container of the runtime it is, and since when it runs."""
 
-    resources: RecordedResources | None = None
     container_id: str = msgspec.field(name="containerID", default="")
     state: ContainerState = NOT_RUNNING
 
@@ -171,15 +163,6 @@ class QuotaPod(Pod, frozen=True):
             for condition in status.conditions
         )
         return unseen or pending or status.resize in _WAITING
-
-    @property
-    def is_being_resized(self) -> bool:
-        """Whether kubelet carries out a resize, so that the status may still state what was before."""
-        in_progress = any(
-            condition.type == "PodResizeInProgress" and condition.status == "True"
-            for condition in self.status.conditions
-        )
-        return in_progress or self.status.resize == "InProgress"
 
     @property
     def has_ended(self) -> bool:

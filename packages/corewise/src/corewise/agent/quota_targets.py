@@ -1,8 +1,7 @@
 """The cgroups of a pod whose quotas kubelet computes from the pod's spec, and the quota that its limits give.
 
 The limits come from the spec that kubelet applies. While a resize waits for room, or kubelet has not seen the
-latest spec yet, that is the one before (:func:`spec_in_force`). An agent that has not seen that one takes
-kubelet's quotas from elsewhere (:mod:`corewise.agent.quota_bases`).
+latest spec yet, that is the one before (:func:`spec_in_force`).
 
 *cgroup v1.* A child above its parent is refused, also when a runtime restarts a container with kubelet's
 undivided quota while no agent runs. So on v1 a pod's own cgroup is never narrower than the largest base among
@@ -19,9 +18,8 @@ from dataclasses import dataclass
 
 from corewise.agent.objects import QuotaPod, QuotaPodSpec
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
-from corewise.kernel.cgroups.resources import Bandwidth
 from corewise.kernel.errors import UnsafeName
-from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, divided_quota, pod_quota
+from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import Container
@@ -39,8 +37,7 @@ def spec_in_force(pod: QuotaPod, before: QuotaPodSpec | None) -> QuotaPodSpec | 
 class Target:
     """A cgroup whose quota follows from a pod's spec: a container's, or with container "" the pod's own.
 
-    ``container_id`` is the container's as the runtime knows it, without the runtime's name. ``base`` is
-    kubelet's quota where the limits do not give it.
+    ``container_id`` is the container's as the runtime knows it, without the runtime's name.
     """
 
     cgroup: str
@@ -49,7 +46,6 @@ class Target:
     limits: PodLimits
     limit: AmplifiedMilli | None = None
     container_id: str = ""
-    base: Bandwidth | None = None
 
     @property
     def is_unlimited(self) -> bool:
@@ -58,13 +54,8 @@ class Target:
     def quota(self, period: Microseconds, ratio: Ratio, *, above_bases: bool = False) -> Microseconds | None:
         """Return the quota under a ratio; kubelet's own under 1.00.
 
-        ``above_bases``: a pod's is at least the largest base of a container, as v1 needs it; where the limits
-        do not say that, it is kubelet's.
+        ``above_bases``: a pod's is at least the largest base of a container, as v1 needs it.
         """
-        if self.base is not None:
-            base = self.base.quota_over(period)
-            divisor = ONE if above_bases and not self.container else ratio
-            return None if base is None else divided_quota(base, divisor)
         if self.container:
             return container_quota(self.limit, period=period, ratio=ratio, pod_level=self.limits.pod_level)
         limits = self.limits

@@ -12,8 +12,7 @@ or BE, and those that own CPUs: by kubelet's static policy, or, if LSR or LSE, b
 *By what.* By the ratio of the pod's workload, if the Node states one, else by that of the node. Labels decide
 that, and may change while the pod runs.
 
-*Of what.* Of the quota that the pod's limits give (:mod:`corewise.agent.quota_targets`), or where a resize
-waits since before this agent, of what kubelet set (:mod:`corewise.agent.quota_bases`). That base is to be
+*Of what.* Of the quota that the pod's limits give (:mod:`corewise.agent.quota_targets`). That base is to be
 kubelet's, so what kubelet computes in another way is left alone: the quotas of a pod whose ResourceClaims
 bring CPU (KEP-5517), and a cgroup that has more than the base when it is seen for the first time.
 
@@ -26,7 +25,7 @@ bring CPU (KEP-5517), and a cgroup that has more than the base when it is seen f
   container stays held at that quota: its runtime has the divided one on record (NRI), and writes it again
   when it updates another resource. The same holds for a container that its runtime gave another quota (NRI),
   if the API shows it only now;
-- held, but what it should have is uncertain (kubelet's quota or its state cannot be read): stays as is;
+- held, but what it should have is uncertain (a resize waits, kubelet's state cannot be read): stays as is;
 - everything else is not touched, and mostly not even read.
 
 A cgroup that is seen for the first time and is unlimited although its pod has a limit is left alone: kubelet
@@ -39,7 +38,7 @@ the same cycle. What goes wrong with one cgroup is one of the cycle's problems; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -49,7 +48,6 @@ from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
 from corewise.agent.claims import claimed
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod, QuotaPodSpec
-from corewise.agent.quota_bases import QuotaBases
 from corewise.agent.quota_targets import Target, spec_in_force, targets_of
 from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
@@ -169,7 +167,7 @@ class QuotaPlan:
     found: CgroupSetup
     known: Mapping[str, Microseconds]
     before: Mapping[str, _Action]
-    answered: Mapping[str, Microseconds]
+    answered: Collection[str]
     problems: dict[str, str]
     targets: dict[str, Target] = field(default_factory=dict)
     ratios: dict[str, Ratio] = field(default_factory=dict)
@@ -230,10 +228,6 @@ class QuotaPlan:
         self.actions[target.cgroup] = target, made_of, action
         return action
 
-    def seen_to(self, problems: Container[str]) -> Iterator[Target]:
-        """Yield the targets that have what they are to have, given the cgroups with problems."""
-        return (target for cgroup, target in self.targets.items() if cgroup not in problems)
-
     def _is_set_by_runtime(self, target: Target) -> bool:
         """Whether a container that is new may have begun with another quota than kubelet's (NRI).
 
@@ -276,10 +270,9 @@ class QuotaReconciler:
         self._known: dict[str, _KnownTargets] = {}
         self._periods: dict[str, Microseconds] = {}
         self._actions: dict[str, _Action] = {}
-        self.answered: dict[str, Microseconds] = {}
-        """The quotas that kubelet wanted for containers whose runtime was answered another (NRI), by the
-        runtime's ID, until a cycle has seen to them."""
-        self._has_run = False
+        self.answered: set[str] = set()
+        """The IDs of containers whose runtime gave them another quota than kubelet's (NRI), until a cycle
+        has seen to them."""
 
     def cycle(self, pods: Iterable[QuotaPod], ratio_of: RatioOf, manager: CPUManager, owns: Owns) -> Cycle:
         """Bring every cgroup to its quota. Nothing raises but bugs."""
@@ -294,13 +287,18 @@ class QuotaReconciler:
                 if pod.has_ended or not pod.status.qos_class:
                     continue
                 spec = spec_in_force(pod, self._specs.get(pod.uid))
+                sharing = Sharing.UNCERTAIN
                 try:
                     if spec is not None:
                         specs[pod.uid] = spec
-                    sharing = self._sharing(pod, manager, owns, found, result)
+                        sharing = self._sharing(pod, manager, owns, found, result)
+                    known = self._known.get(pod.uid)
+                    if known is None or not known.holds(pod, spec or pod.spec, found.names):
+                        known = _KnownTargets(pod, spec or pod.spec, found.names)
+                    kept[pod.uid] = known
                     ratio = ratio_of(pod)
-                    for target, is_certain in self._targets(pod, spec, found, kept):
-                        plan.add(target, sharing if is_certain else Sharing.UNCERTAIN, ratio)
+                    for target in known.targets:
+                        plan.add(target, sharing, ratio)
                 except (UnsafeName, ValueError) as error:
                     result.problems[pod.name] = f"pod {pod.name} is left alone: {error}"
             self._specs, self._known, self._periods = specs, kept, plan.periods
@@ -316,22 +314,13 @@ class QuotaReconciler:
                 plan.periods.update(foreign)
                 actions = [plan.action(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
                 result.add(found.writer.apply(actions))
-            self._actions, self._has_run = plan.actions, True
-            for each in plan.seen_to(result.problems):
-                self.answered.pop(each.container_id, None)
+            self._actions = plan.actions
+            self.answered.difference_update(
+                target.container_id
+                for cgroup, target in plan.targets.items()
+                if cgroup not in result.problems
+            )
         return result
-
-    def _targets(
-        self, pod: QuotaPod, spec: QuotaPodSpec | None, found: CgroupSetup, kept: dict[str, _KnownTargets]
-    ) -> Iterable[tuple[Target, bool]]:
-        """Return the cgroups of a pod, and whether it is certain what kubelet's quota of each is."""
-        if spec is None:
-            return QuotaBases(found, self.answered).targets(pod, is_new=not self._has_run)
-        known = self._known.get(pod.uid)
-        if known is None or not known.holds(pod, spec, found.names):
-            known = _KnownTargets(pod, spec, found.names)
-        kept[pod.uid] = known
-        return ((target, True) for target in known.targets)
 
     def _sharing(
         self, pod: QuotaPod, manager: CPUManager, owns: Owns, found: CgroupSetup, result: Cycle

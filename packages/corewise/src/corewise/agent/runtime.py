@@ -74,8 +74,7 @@ class RuntimeHook:
         self, pods: Sequence[PodSandbox], containers: Sequence[NRIContainer]
     ) -> Sequence[ContainerUpdate]:
         """Return the divided quotas of those containers whose runtime knows another."""
-        for ended in self._local.answered.keys() - {container.id for container in containers}:
-            del self._local.answered[ended]
+        self._local.answered.intersection_update(container.id for container in containers)
         self._wake()
         bounds = {
             container_id.partition("://")[2]: bound
@@ -107,7 +106,7 @@ class RuntimeHook:
         if event in _WAKING:
             self._wake()
         elif event is LifecycleEvent.REMOVE_CONTAINER and container is not None:
-            self._local.answered.pop(container.id, None)
+            self._local.answered.discard(container.id)
 
     def _answer(
         self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer, requested: CPUResources
@@ -117,9 +116,9 @@ class RuntimeHook:
             return None
         quota = _UNLIMITED if self._local.lifts(reported) else self._divided(reported, base)
         if quota == base:
-            self._local.answered.pop(container.id, None)
+            self._local.answered.discard(container.id)
             return None
-        self._local.answered[container.id] = base
+        self._local.answered.add(container.id)
         if quota != _UNLIMITED:
             self._metrics.count(NRI_DIVIDED, event.name)
         return ContainerAdjustment(quota)
