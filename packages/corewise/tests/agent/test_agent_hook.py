@@ -158,6 +158,21 @@ async def test_container_created_divided_regains_quota_at_ratio_one(hooked: Hook
         hooked.node.write(WEB, "a", 66_667)  # as the runtime does that updates another resource
 
 
+async def test_limit_added_by_a_resize_stays_divided(hooked: Hooked) -> None:
+    """The runtime is told before the API shows the new limit."""
+    unlimited = pod("web", container("a"))
+    plain_id = await created_divided(hooked)
+    for _ in range(2):
+        hooked.local.cycle([unlimited])
+        assert hooked.node.quota(WEB, "a") == 66_667
+    assert plain_id in hooked.local.answered
+    hooked.local.cycle([WEB])
+    assert hooked.node.quota(WEB, "a") == 66_667
+    hooked.local.see({NORMALIZATION_RATIO: "1.00"})
+    hooked.local.cycle([WEB])
+    assert hooked.node.quota(WEB, "a") == 100_000
+
+
 async def test_created_container_of_exempt_pod_regains_quota(hooked: Hooked) -> None:
     await created_divided(hooked)
     offline = pod("web", container("a", "1"), labels={QOS_CLASS: "BE"})

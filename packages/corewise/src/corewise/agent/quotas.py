@@ -231,12 +231,15 @@ class QuotaPlan:
     def _is_set_by_runtime(self, target: Target) -> bool:
         """Whether a container that is new may have begun with another quota than kubelet's (NRI).
 
-        After a restart, only a pod whose own quota is lifted shows that.
+        After a restart, only a pod whose own quota is lifted shows that. Where the limits give no quota they
+        are older than what kubelet asked of the runtime: a resize has added one.
         """
+        if target.is_unlimited:
+            return False
         if target.container_id in self.answered:
             return True
         above = self.found.held(next(ancestors(target.cgroup))) if target.container else None
-        return above is not None and above.quota is None and not target.is_unlimited
+        return above is not None and above.quota is None
 
     def _read_period(self, target: Target, *, even_unlimited: bool) -> Microseconds | None:
         """Return the period of a cgroup that is new, if it is there and has a quota of its pod's limits."""
