@@ -169,12 +169,12 @@ async def test_pod_end_and_pod_removal_are_distinguished() -> None:
         "last_over_time(kube_pod_completion_time": [(of("done"), now - 60), (of("killed"), now - 90)],
         "max_over_time(timestamp(kube_pod_info": [(of(pod), at) for pod, at in seen.items()],
         "max_over_time(kube_pod_status_phase": [(of("done"), 1)],
+        "rate(container_cpu_cfs_throttled_periods_total": [(of("done"), 0.4)],
         "sum by (namespace, pod) (rate(container_cpu_usage": [(of("done"), 2.5), (of("untyped"), 1.0)],
         f"max_over_time({CONTAINER_RATIO.name}": [
             ({**of("done"), "container": "a"}, 1.2),
             ({**of("done"), "container": "ended"}, 1.0),
         ],
-        "rate(container_cpu_cfs_throttled_periods_total": [(of("done"), 0.4)],
         f"max by (node) ({NODE_NORMALIZATION_RATIO.name})": [({"node": "n1"}, 1.5)],
         "cpu_busy": [({"node": "n1"}, 0.25), ({"node": "n2"}, 0.5)],
     }

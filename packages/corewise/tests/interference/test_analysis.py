@@ -198,11 +198,12 @@ def test_node_speed_is_factored_out_of_durations() -> None:
         (2.0, None, 0.0, 1200.0),
         (2.0, None, 1.0, 600.0),
         (2.0, None, 0.5, 900.0),
-        (2.0, 1.2, None, 720.0),
-        (2.0, 1.2, 1.0, 600.0),
+        (2.0, 1.2, None, 1200.0),
+        (2.0, 1.2, 1.0, 1000.0),
+        (2.0, 1.01, 0.0, 1200.0),
         (2.0, 1.0, None, 1200.0),
         (2.0, 1.0, 1.0, 1200.0),
-        (1.0, 1.2, None, 720.0),
+        (1.0, 1.2, None, 600.0),
     ],
 )
 def test_work_bounded_by_divided_quota_is_no_faster(

@@ -292,16 +292,18 @@ def use_queries(window: float) -> Mapping[str, str]:
     def events(name: str) -> str:
         return f'{_PODS} (rate(container_perf_events_total{{{_CONTAINERS},event="{name}"}}{of}))'
 
-    def periods(name: str) -> str:
-        return f"{_PODS} (rate(container_cpu_cfs_{name}_total{{{_CONTAINERS}}}{of}))"
+    def rate(name: str) -> str:
+        return f"rate(container_cpu_{name}_total{{{_CONTAINERS}}}{of})"
 
+    cpu, share = rate("usage_seconds"), f"{rate('cfs_throttled_periods')} / {rate('cfs_periods')}"
     return {
-        "cpu": f"{_PODS} (rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}{of}))",
+        "cpu": f"{_PODS} ({cpu})",
         "memory": f"{_PODS} (container_memory_working_set_bytes{{{_CONTAINERS}}})",
         "memoryBandwidth": f"{_PODS} (rate(container_memory_bandwidth_bytes{{{_CONTAINERS}}}{of}))",
         "llc": f"{_PODS} (container_llc_occupancy_bytes{{{_CONTAINERS}}})",
         "cpi": f"{events('cycles')} / {events('instructions')}",
-        "throttled": f"{periods('throttled_periods')} / {periods('periods')}",
+        # each container by the CPU time that it uses
+        "throttled": f"{_PODS} ({cpu} * ignoring (cpu) ({share})) / {_PODS} ({cpu})",
     }
 
 

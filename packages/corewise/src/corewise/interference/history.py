@@ -9,11 +9,11 @@ counted, its cycles per instruction. From it come *runs*, the samples of the ana
 
 Paces of one type compare: more is slower. Where ratios are known, durations are multiplied by
 
-    throttled + (1 - throttled) x ratio
+    ratio of the node x (throttled / ratio of the quota + 1 - throttled)
 
-since a CPU of that ratio does so much more work, but not in a scheduling period that ends by a quota divided
-by it. Of a pod whose quota is not divided, all periods count as the others. A run's pressure is the mean on
-its node over its time, less the pod's own part where that is known.
+since a CPU of that ratio does so much more work, but has less time for it in a scheduling period that ends by
+a divided quota. A run's pressure is the mean on its node over its time, less the pod's own part where that is
+known.
 Where every node states a reference (its bandwidth, cache or idle latency), pressure is the share of it, so
 that unlike nodes compare. Values that cannot be are missing: not finite, negative, and the zeros that
 exporters print for what they do not support.
@@ -214,11 +214,9 @@ def _gain(history: History, pod: PodRecord, end: float) -> float:
     """Return the work of a pod over its work in the same time on a node of ratio 1.00."""
     speed = history.speed.get(pod.node, 1.0)
     ratio = speed if pod.ratio is None else pod.ratio
-    if ratio == 1.0:
-        return speed
     series = pod.use.get(THROTTLED)
     throttled = min(1.0, (series.mean(pod.start, end) if series else None) or 0.0)
-    return throttled + (1 - throttled) * ratio
+    return speed * (throttled / ratio + 1 - throttled)
 
 
 def use_after_warm_up(pod: PodRecord, what: str, slicing: Slicing) -> Numbers:
