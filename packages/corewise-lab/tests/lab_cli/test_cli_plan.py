@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from corewise.cli import corewise
 from corewise.cli.errors import Failure
 from corewise.vocabulary.names import (
+    AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
     CPU_BASIC_INFO,
@@ -22,8 +23,11 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     NUMA_SPEC,
     RAW_ALLOCATABLE,
+    RECORD_GENERATION,
     RESOURCE_SPEC,
     RESOURCE_STATUS,
+    recorded_applied,
+    recorded_raw,
 )
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,16384,0,\n"
@@ -179,6 +183,58 @@ def test_present_file_with_errors_is_compared(trace: list[str], tmp_path: Path) 
     result = run(*trace, "--policy", policy(tmp_path, "2.0"), "--against", str(before))
     assert result.exit_code == 0
     assert f"note: {before}: resource-amplification-config has errors" in result.stderr
+
+
+def doubled_node(name: str) -> dict[str, Any]:
+    """Return a node with 8 raw CPUs and ratio 2.00 in force."""
+    fields = ("capacity", "allocatable")
+    annotations = {
+        AMPLIFICATION_RATIO: '{"cpu":2.00}',
+        AMPLIFICATION_ORIGINAL: "{}",
+        RECORD_GENERATION: "1",
+        **{recorded_raw(field, "cpu"): "8" for field in fields},
+        **{recorded_applied(field, "cpu"): "16" for field in fields},
+    }
+    amounts = {"cpu": "16", "memory": "16Gi", "pods": "110"}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": annotations},
+        "status": dict.fromkeys(fields, amounts),
+    }
+
+
+def running_pod(name: str, node: str, cpu: str, phase: str = "Running") -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "a"},
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": phase},
+    }
+
+
+def written_dump(folder: Path, *items: dict[str, Any]) -> str:
+    file = folder / "dump.json"
+    file.write_text(json.dumps({"items": items}))
+    return str(file)
+
+
+def test_decreases_held_back_are_noted(tmp_path: Path) -> None:
+    full = [f"full-{number}" for number in range(7)]
+    dump = written_dump(
+        tmp_path,
+        *map(doubled_node, [*full, "calm"]),
+        *(running_pod(f"of-{name}", name, "12") for name in full),
+        *(running_pod("small", "calm", "2"), running_pod("done", "calm", "12", "Succeeded")),
+    )
+    lower = policy(tmp_path, "1.2")
+    result = run("--from", dump, "--policy", lower, "--against", policy(tmp_path, "2.0"), "-o", "json")
+    document = json.loads(result.stdout)
+    assert [each["schedulableMilliCPU"] for each in document["plans"]] == [128_000, 76_800]
+    (note,) = [each for each in document["notes"] if "holds back" in each]
+    assert note.startswith(f"{lower}: ")
+    assert note.endswith("7 (full-0, full-1, full-2, full-3, full-4 and 2 more)")
+    assert f"note: {note}" in run("--from", dump, "--policy", lower).stderr
 
 
 def test_missing_file_is_a_failure(tmp_path: Path, trace: list[str]) -> None:

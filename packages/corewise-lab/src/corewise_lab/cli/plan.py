@@ -20,13 +20,13 @@ from corewise.cli.options import examples
 from corewise.cli.output import Form, document_text, option, say, table, tell
 from corewise.engine import Allocation
 from corewise.planner.inputs import PlanInput
-from corewise.planner.planner import Comparison, PlanOutcome, compare, plan
+from corewise.planner.planner import Comparison, PlanOutcome, compare, held_decreases, plan
 from corewise.planner.records import Planned, percent_of, record_of
 from corewise.quantities import Ratio
-from corewise.ratios.cluster import NOTHING_CONFIGURED
+from corewise.ratios.cluster import NOTHING_CONFIGURED, ClusterConfiguration
 from corewise.scheduler.plugins import load_plugins
 from corewise.views.tables import Column
-from corewise.views.text import count, cpus, percent
+from corewise.views.text import count, cpus, percent, some
 from corewise_lab.plan_inputs import plan_from_dump, plan_from_openb
 
 _NONE = "none"
@@ -105,6 +105,7 @@ def command(
     policies = [] if against is None else [_present(against, given.largest)]
     policies.append(_wanted(given, dump, policy))
     remarks = [remark for _, applied in policies for remark in applied.remarks]
+    remarks += [note for name, applied in policies for note in _notes(name, given, applied.configuration)]
     given = replace(given, notes=(*given.notes, *remarks))
     planned: list[Planned] = []
     for name, applied in policies:
@@ -148,6 +149,15 @@ def _wanted(given: PlanInput, dump: Path | None, file: str | None) -> tuple[str,
 
 def _nothing() -> tuple[str, AppliedPolicy]:
     return "no configuration", AppliedPolicy(NOTHING_CONFIGURED)
+
+
+def _notes(name: str, given: PlanInput, configuration: ClusterConfiguration) -> Iterable[str]:
+    """Yield notes on nodes that do not get the ratios that a configuration states for them, or not yet."""
+    if held := held_decreases(given, configuration):
+        yield (
+            f"{name}: nodes planned with a lower ratio, which the manager holds back while their present "
+            f"pods would not fit: {len(held)} ({some(held)})"
+        )
 
 
 def _print_tables(given: PlanInput, planned: Sequence[Planned], difference: Comparison | None) -> None:

@@ -6,6 +6,7 @@ a note says so.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,6 +17,7 @@ from corewise.engine.facts import CPU
 from corewise.engine.objects import ReportedTopology
 from corewise.engine.reading import pod_facts
 from corewise.quantities import MILLI, Ratio, offered_amounts
+from corewise.ratios.nodes import NodeView, view_of
 from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
@@ -29,15 +31,24 @@ _MOST_CPUS = 4096
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
-    """A node; ``assumed``: how its CPUs are arranged where no annotation says it."""
+    """A node; ``assumed``: how its CPUs are arranged where no annotation says it.
+
+    ``running``: the pods bound to it now, which a plan may place elsewhere.
+    """
 
     node: Node
     topology: ReportedTopology
     assumed: Topology
+    running: tuple[Pod, ...] = ()
 
     @property
     def name(self) -> str:
         return self.node.metadata.name
+
+    @property
+    def view(self) -> NodeView:
+        """The node as the manager sees it now."""
+        return view_of(self.node, self.topology.metadata.annotations, lambda: self.running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +99,14 @@ def plan_from_objects(
     ``rules`` are those of the cluster's scheduler; if they are not known, LSE counts in every namespace.
     """
     stated = {each.metadata.name: each for each in topologies}
+    unfinished = tuple(pod for pod in pods if pod.status.phase not in FINISHED)
+    running: dict[str, list[Pod]] = defaultdict(list)
+    for pod in unfinished:
+        running[pod.spec.node_name].append(pod)
     planned = tuple(
-        PlannedNode(node, stated.get(node.metadata.name, ReportedTopology()), _assumed(node))
+        PlannedNode(node, stated.get(name, ReportedTopology()), _assumed(node), tuple(running[name]))
         for node in nodes
+        for name in [node.metadata.name]
     )
     unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in planned)
     note = (
@@ -99,9 +115,7 @@ def plan_from_objects(
     return PlanInput(
         source=source,
         nodes=planned,
-        pods=tuple(
-            pod_facts(pod, rules or ANY_NAMESPACE) for pod in pods if pod.status.phase not in FINISHED
-        ),
+        pods=tuple(pod_facts(pod, rules or ANY_NAMESPACE) for pod in unfinished),
         config=config,
         notes=(note,) if unknown else (),
         largest=largest,

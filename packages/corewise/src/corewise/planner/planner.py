@@ -2,7 +2,8 @@
 
 What a configuration makes of the nodes comes first: the ratios that the manager would write, by its own
 decision, and the amounts by them. What it leaves as it is stays as the node has it. Nothing is held back
-for running pods, nor are CPUs that they own: a plan places all of them from scratch.
+for running pods, nor are CPUs that they own: a plan places all of them from scratch. The nodes where the
+manager would hold back a decrease are named apart (:func:`held_decreases`).
 
 Then each pod goes where it goes best at its turn. Online pods come first, in their order, then offline
 ones: what is offered to these is what online pods leave. Where the input says so, nodes offer a share of
@@ -45,8 +46,7 @@ from corewise.engine.reading import amount_of, read_node_facts
 from corewise.planner.inputs import PlanInput, PlannedNode
 from corewise.quantities import MILLI, ONE, Ratio, amplify, deamplified_ceil
 from corewise.ratios.cluster import ClusterConfiguration, ClusterContext
-from corewise.ratios.decision import normalization_of, wanted_ratio
-from corewise.ratios.nodes import NodeView, view_of
+from corewise.ratios.decision import held_back, normalization_of, wanted_ratio
 from corewise.vocabulary.findings import Finding
 from corewise.vocabulary.names import (
     BATCH_CPU,
@@ -133,7 +133,7 @@ def _kind(node: PlannedNode, names: Collection[str]) -> bytes:
 
 
 def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
-    view: NodeView = view_of(node.node, node.topology.metadata.annotations, lambda: ())
+    view = node.view
     normalization = normalization_of(view, context.configuration)
     ratios = wanted_ratio(view, normalization, context).ratios
     facts = replace(read_node_facts(node.node, node.topology).facts, owned=NOTHING_OWNED)
@@ -152,6 +152,15 @@ def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
     facts = replace(facts, ratio=ratio, normalization=owned or facts.normalization, allocatable=amounts)
     others = {name: each for name, each in ratios.items() if name in raw and name != CPU and each != ONE}
     return ConfiguredNode(facts, cpu, normalization.ratio or ONE, others)
+
+
+def held_decreases(given: PlanInput, configuration: ClusterConfiguration) -> tuple[str, ...]:
+    """Return the nodes whose decrease of a ratio the manager would hold back for the pods that run there."""
+    context = ClusterContext(configuration, largest=given.largest)
+    views = (node.view for node in given.nodes)
+    return tuple(
+        view.name for view in views if held_back(view, normalization_of(view, configuration), context)
+    )
 
 
 def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
