@@ -237,6 +237,29 @@ def test_decreases_held_back_are_noted(tmp_path: Path) -> None:
     assert f"note: {note}" in run("--from", dump, "--policy", lower).stderr
 
 
+def test_nodes_that_keep_their_ratio_are_counted(tmp_path: Path) -> None:
+    """Of four CPUs with ratio 2.00 the policy names one; a node without a ratio has none to keep."""
+    models = {"n0": "Named", "n1": "Other", "n2": "Other", "n3": None, "raw": "Other"}
+    nodes = [doubled_node(name) for name in models]
+    nodes[-1]["metadata"]["annotations"] = {}
+    stated = [
+        {"kind": "NodeResourceTopology", "metadata": {"name": name, "annotations": {CPU_BASIC_INFO: facts}}}
+        for name, model in models.items()
+        if model and (facts := json.dumps({"cpuModel": model}))
+    ]
+    dump = written_dump(tmp_path, *nodes, *stated)
+    file = tmp_path / "named.yaml"
+    value = json.dumps({"enable": True, "ratioModel": {"Named": {"baseRatio": 1.5}}})
+    file.write_text(f"kind: ConfigMap\ndata:\n  cpu-normalization-config: '{value}'\n")
+    result = run("--from", dump, "--policy", str(file), "--against", "none", "-o", "json")
+    document = json.loads(result.stdout)
+    assert [each["schedulableMilliCPU"] for each in document["plans"]] == [48_000, 76_000]
+    (note,) = [each for each in document["notes"] if "keep the cpu ratio" in each]
+    assert note.startswith(f"{file}: ")
+    assert note.endswith(": 3 (UnknownCPUModel 2, CPUFactsMissing 1)")
+    assert f"note: {note}" in run("--from", dump, "--policy", str(file)).stderr
+
+
 def test_missing_file_is_a_failure(tmp_path: Path, trace: list[str]) -> None:
     for arguments in (
         ["--from", str(tmp_path / "none.json")],

@@ -20,7 +20,7 @@ from corewise.cli.options import examples
 from corewise.cli.output import Form, document_text, option, say, table, tell
 from corewise.engine import Allocation
 from corewise.planner.inputs import PlanInput
-from corewise.planner.planner import Comparison, PlanOutcome, compare, held_decreases, plan
+from corewise.planner.planner import Comparison, PlanOutcome, compare, held_decreases, kept_ratios, plan
 from corewise.planner.records import Planned, percent_of, record_of
 from corewise.quantities import Ratio
 from corewise.ratios.cluster import NOTHING_CONFIGURED, ClusterConfiguration
@@ -157,6 +157,12 @@ def _notes(name: str, given: PlanInput, configuration: ClusterConfiguration) -> 
         yield (
             f"{name}: nodes planned with a lower ratio, which the manager holds back while their present "
             f"pods would not fit: {len(held)} ({some(held)})"
+        )
+    if kept := kept_ratios(given, configuration):
+        reasons = ", ".join(f"{reason} {nodes}" for reason, nodes in kept.most_common())
+        yield (
+            f"{name}: nodes that keep the cpu ratio they have, because no normalization ratio can be decided "
+            f"for them: {kept.total()} ({reasons})"
         )
 
 

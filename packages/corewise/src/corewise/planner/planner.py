@@ -3,7 +3,8 @@
 What a configuration makes of the nodes comes first: the ratios that the manager would write, by its own
 decision, and the amounts by them. What it leaves as it is stays as the node has it. Nothing is held back
 for running pods, nor are CPUs that they own: a plan places all of them from scratch. The nodes where the
-manager would hold back a decrease are named apart (:func:`held_decreases`).
+manager would hold back a decrease are named apart (:func:`held_decreases`), and those that keep an amplified
+CPU because the configuration gives them no normalization ratio are counted (:func:`kept_ratios`).
 
 Then each pod goes where it goes best at its turn. Online pods come first, in their order, then offline
 ones: what is offered to these is what online pods leave. Where the input says so, nodes offer a share of
@@ -25,6 +26,7 @@ import msgspec
 import numpy as np
 
 from corewise.amplification import AMPLIFIABLE, amplified, normalization_of_owned, raw_amounts
+from corewise.amplification.annotations import effective_ratios
 from corewise.config.configuration import LARGEST_AMPLIFICATION_RATIO
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import (
@@ -161,6 +163,17 @@ def held_decreases(given: PlanInput, configuration: ClusterConfiguration) -> tup
     return tuple(
         view.name for view in views if held_back(view, normalization_of(view, configuration), context)
     )
+
+
+def kept_ratios(given: PlanInput, configuration: ClusterConfiguration) -> Counter[Reason]:
+    """Count the nodes that keep their present cpu ratio, by why no normalization ratio can be decided."""
+    kept: Counter[Reason] = Counter()
+    for node in given.nodes:
+        view = node.view
+        verdict = normalization_of(view, configuration)
+        if verdict.ratio is None and CPU in effective_ratios(view.annotations, maximum=given.largest):
+            kept[verdict.reason] += 1
+    return kept
 
 
 def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
