@@ -195,12 +195,13 @@ async def test_dry_run_writes_nothing_and_reports_everything_once(world: AgentWo
     web = await world.start(WEB)
     await world.ratio("1.50")
     async with world.agent(dry_run=True) as agent:
-        await until(lambda: len(world.printed) >= 4)
+        await until(lambda: len(world.printed) >= 5)
         agent.wake()
         cycles = agent.cycles
         await until(lambda: agent.cycles > cycles)
     actions = [json.loads(line) for line in world.printed]
     assert sorted(action["action"] for action in actions) == [
+        "AnnotateNodeResourceTopology",
         "CreateNodeResourceTopology",
         *["WriteQuota"] * 3,
     ]

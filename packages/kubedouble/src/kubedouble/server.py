@@ -226,7 +226,8 @@ async def _listening(
         transports = [each.transport for each in server.connections if each.transport]
         await server.shutdown(_SHUTDOWN_SECONDS)
         for transport in transports:
-            transport.abort()  # closing alone waits for the peer to close TLS too, beyond the end of the loop
+            with contextlib.suppress(AttributeError):  # Python before 3.11.4: it has closed meanwhile
+                transport.abort()  # closing alone waits for the peer to close TLS too, beyond the loop's end
         await cluster.admission.close()
         await asyncio.sleep(0)
 

@@ -104,7 +104,7 @@ class WaitLoop:
         self._executor = executor
         self._metrics = metrics
         self._clock = clock
-        self._has_looked = False
+        self._looks = 0
         self._due = asyncio.Event()
         self._written: tuple[float, frozenset[tuple[str, str, str]] | None] | None = None
         """The time of the last write, and what it said; None of one that failed."""
@@ -138,7 +138,7 @@ class WaitLoop:
         except KernelError as error:
             self._local.problem_log.update("waits of pods", {error.path: str(error)})
             return REST
-        self._has_looked = True
+        self._looks += 1
         self._local.problem_log.update("waits of pods", {})
         self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - now, NAME)
         return pause
@@ -178,7 +178,7 @@ class WaitLoop:
 
     def _is_due(self, said: frozenset[tuple[str, str, str]], now: float) -> bool:
         if self._written is None:
-            return self._has_looked
+            return self._looks > 1  # the first look compares with nothing, and may come before the topology
         at, before = self._written
         longest = _WITH_VERDICTS if said else _WITHOUT
         return now - at >= (_SOONEST if said != before else longest)
