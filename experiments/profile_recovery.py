@@ -1,13 +1,12 @@
 """Measure how well ``corewise profile`` recovers planted affinities.
 
-``python -m experiments.profile_recovery [--print]``.
-
 Histories are those of the tests (``interference.simulated_history``). Fills its part of
 docs/guides/profile.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,9 +39,12 @@ CASES = (
 
 def main(arguments: Sequence[str]) -> None:
     """Measure, print, and write unless told not to."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.profile_recovery", description=__doc__)
+    parser.add_argument("--print", action="store_true", help=f"do not write the table into {PAGE}")
+    given = parser.parse_args(arguments)
     text = "\n".join(_table())
     print(text)
-    if "--print" not in arguments:
+    if not given.print:
         table.fill("recovery", text, PAGE)
 
 

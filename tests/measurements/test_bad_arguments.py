@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
         ("experiments.interference_cluster simulate x.jsonl --seeds 5-1", "'5-1' has no seed"),
         ("experiments.interference_cluster simulate x.jsonl --lag=-1", "'-1' is not a number of seconds"),
         ("experiments.fault_soak --nodes 9", "--nodes is 1 to 8, not 9"),
+        ("experiments.profile_recovery --dry-run", "unrecognized arguments: --dry-run"),
     ],
 )
 def test_a_wrong_argument_is_named_in_a_sentence(command: str, says: str) -> None:
