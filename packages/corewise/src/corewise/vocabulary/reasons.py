@@ -1052,7 +1052,7 @@ class Reason(StrEnum):
     TOO_FEW_RUNS = _info(
         "TooFewRuns",
         "What slows a type of workload down is unknown: too few of its runs were observed.",
-        "Use a longer range (--range), or run the type as a Job more often.",
+        "Use a longer history (with --prometheus: a longer --range), or run the type as a Job more often.",
     )
     PRESSURE_NEVER_VARIED = _info(
         "PressureNeverVaried",
