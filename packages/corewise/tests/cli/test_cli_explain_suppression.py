@@ -440,7 +440,7 @@ def test_file_not_from_kubectl_is_refused_with_instructions(tmp_path: Path, cont
     file.write_text(content)
     error = call("n1", "--from", str(file)).exception
     assert isinstance(error, Failure)
-    assert "kubectl get nodes,pods,configmaps -A -o json" in error.hint
+    assert "kubectl get nodes,pods,configmaps,mutatingwebhookconfigurations -A -o json" in error.hint
     assert error.exit_code == ExitCode.BAD_INPUT
 
 

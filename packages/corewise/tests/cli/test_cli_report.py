@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from api_process import local_api_server
 from cli.offline_world import CALM, aged, labeled
 from corewise.cli import corewise
+from corewise.cli.errors import Failure
 from corewise.kube.clock import rfc3339
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
@@ -177,6 +178,18 @@ def test_dump_without_pods_does_not_know_requests(tmp_path: Path) -> None:
     assert "Machines saved are not known" in text
     assert "| Slow | 1 | 16 | 16 | 16 | - | 1.00 | 1.00 |" in text
     assert text.count("- pods: there is none; what is requested is not known") == 1
+
+
+def test_dump_made_by_the_hint_misses_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text("{")
+    error = CliRunner().invoke(corewise, ["report", "--from", str(file)]).exception
+    assert isinstance(error, Failure)
+    kinds = re.findall(r"kubectl get (\S+) -A -o json", error.hint)[-1]
+    webhook = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "other"}, "webhooks": []}
+    items = [each for each in (*objects(), webhook) if each["kind"].lower()[:-1] in kinds]
+    file.write_text(json.dumps({"items": items}))
+    assert "Not read" not in text_of(file, "-o", "md")
 
 
 def off_ratios() -> Iterator[dict[str, Any]]:

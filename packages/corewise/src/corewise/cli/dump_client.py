@@ -28,8 +28,9 @@ from corewise.vocabulary import evaluation_report, interference_report, offline_
 from corewise.vocabulary.names import CPU_EVALUATION, INTERFERENCE_REPORT, OFFLINE_REPORT
 
 _HOW_TO: Final = (
-    "make it with: kubectl get nodes,pods,configmaps -A -o json\n"
-    "  or, for CPUs too: kubectl get nodes,pods,configmaps,events,noderesourcetopologies -A -o json"
+    "make it with: kubectl get nodes,pods,configmaps,mutatingwebhookconfigurations -A -o json\n"
+    "  or, for CPUs too: kubectl get nodes,pods,configmaps,mutatingwebhookconfigurations,events,"
+    "noderesourcetopologies -A -o json"
 )
 _ALWAYS: Final = frozenset({"nodes", "events"})
 _NODE_METRICS: Final = ("metrics.k8s.io", "nodes")
@@ -46,8 +47,9 @@ from_option = click.option(
     "--from",
     "dump",
     type=FILE,
-    help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps,noderesourcetopologies -A "
-    "-o json. Ages are as of the newest time in it.",
+    help="Read this file instead of a cluster: what kubectl get -A -o json prints of nodes, pods, "
+    "configmaps, noderesourcetopologies and mutatingwebhookconfigurations. Ages are as of the newest time "
+    "in it.",
 )
 
 
