@@ -47,6 +47,7 @@ from corewise.vocabulary.names import (
     WORKLOAD_RATIOS,
     recorded_raw,
 )
+from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import Pod
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
 from node_records import recorded
@@ -311,6 +312,19 @@ async def test_corewise_computed_ratio_never_passes_as_the_users(
     if refusal:
         assert response["status"]["reason"] == refusal
         assert "to {}" in response["status"]["message"]
+
+
+async def test_original_stays_where_pods_need_the_ratio() -> None:
+    """Without both annotations the node is raw, 8 CPUs, until the manager writes the ratio again."""
+    owned = FULL | {AMPLIFICATION_ORIGINAL: '{"cpu":1.00}'}
+    ratios = {AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL}
+    without = {name: text for name, text in FULL.items() if name not in ratios}
+    for changed, allowed in ((without, False), (FULL, True)):
+        document = review(NODE, node(changed, cpu="16"), node(owned, cpu="16"))
+        answer = await ask(NODE, body(document), webhooks(pods=requesting("12")))
+        assert answer
+        assert response_of(answer.body)["allowed"] is allowed
+    assert "Remove" not in Reason.ORIGINAL_NEEDED.fix
 
 
 VECTOR = '[{"name":"vector","selector":{},"ratio":"%s"}]'

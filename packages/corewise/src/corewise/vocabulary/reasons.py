@@ -272,8 +272,8 @@ class Reason(StrEnum):
         "OriginalNeeded",
         "Removing the -original annotation alone was refused: without it, the ratio annotation that "
         "corewise computed would count as the user's own ratio.",
-        "Remove node.koordinator.sh/resource-amplification-ratio in the same write, or set "
-        "node.corewise.io/resource-amplification-ratio-original to {}, which means: no ratio of your own.",
+        "Set node.corewise.io/resource-amplification-ratio-original to {}, which means: "
+        "no ratio of your own.",
     )
     KOORDINATOR_WEBHOOK_PRESENT = _warning(
         "KoordinatorWebhookPresent",
