@@ -24,6 +24,7 @@ from golden.cluster import MERGE, Cluster, Program, fetch, running_cluster, unti
 from golden.transcripts import ENVIRONMENT, INPUTS, WIDTHS, compare, compare_screens, masked, transcript
 
 RATIO = "node.koordinator.sh/cpu-normalization-ratio"
+WAITS = "node.corewise.io/interference"
 AMPLIFICATION = "node.koordinator.sh/resource-amplification-ratio"
 SERVE = ("--metrics-listen", "127.0.0.1:0")
 ALONE = ("--no-leader-elect", "--manage-webhooks")
@@ -247,10 +248,14 @@ def test_the_agent_divides_quotas_repairs_them_and_reports(tmp_path: Path) -> No
                 'result="ok"',
             ):
                 until(lambda once=once: once in program.metrics("corewise_agent_ratio"), once)  # type: ignore[misc]
+
+            def annotations() -> dict[str, str]:
+                stated: dict[str, str] = cluster.get("NodeResourceTopology", "n1")["metadata"]["annotations"]
+                return stated
+
+            until(lambda: WAITS in annotations(), "no report of waits")
             reported = cluster.get("NodeResourceTopology", "n1")
-            parts.append(
-                shown("NodeResourceTopology", {**reported, "metadata": reported["metadata"]["annotations"]})
-            )
+            parts.append(shown("NodeResourceTopology", {**reported, "metadata": annotations()}))
             parts.append(shown("annotations of the Node", node(cluster, "n1")["annotations"]))
             parts.append(shown("events", cluster.events()))
             parts.append(shown("metrics", program.metrics(*AGENT_VALUES)))
