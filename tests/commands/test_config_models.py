@@ -321,9 +321,9 @@ def test_keys_that_apply_removes_are_named(directory: Path, kubeconfig: Path, ho
         said = run("check", "-", *options, stdin=one).stdout
         whole = run("check", "-", *options, stdin=both).stdout
         of_one_key = run("check", "-", "--key", NORMALIZATION_KEY, *options, stdin=NORMALIZED).stdout
-    assert f"warning: to apply this file removes {AMPLIFICATION_KEY} from the cluster" in said
+    assert f"warning: applying this file removes {AMPLIFICATION_KEY} from the cluster" in said
     assert "from 1.00 to 1.70" not in said
-    assert "to apply" not in whole + of_one_key
+    assert "applying" not in whole + of_one_key
 
 
 def test_live_use_is_read_from_resource_metrics_api(

@@ -65,7 +65,7 @@ def check_contents(contents: Contents, nodes: ComparedNodes | None, largest: Rat
         texts = {each.key: each.text for each in contents.keys}
         removed = frozenset() if contents.stated is None else nodes.applied - contents.stated
         warnings = [
-            f"to apply this file removes {key} from the cluster: the file applied before had it"
+            f"applying this file removes {key} from the cluster: the file applied before had it"
             for key in sorted(removed)
         ]
         warnings += nodes.raised_while_busy(texts, largest, removed)
