@@ -94,10 +94,10 @@ def check(
     model in use is listed with its ratio. A model that ratioModel does not name is a warning. Models are
     checked before "enable" is true, too.
 
-    A higher cpu ratio on a node that uses more than 60 % of its CPU is a warning, as at admission. The keys
-    that FILE does not have stay as the cluster has them, but for those that kubectl apply wrote before and
-    will remove: each is a warning. The first needs metrics.k8s.io, or in a dump NodeMetrics:
-    kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io -o json.
+    A higher cpu ratio on a node that uses more than 60 % of its CPU is a warning, as at admission. It needs
+    metrics.k8s.io, or in a dump NodeMetrics: kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io
+    -o json. Keys that FILE does not have stay as the cluster has them. But kubectl apply removes those that
+    it wrote there before: each of them is a warning.
 
     With --cluster, the command also lists each label, annotation and ConfigMap key of Koordinator and
     Volcano that the cluster's objects have and corewise does not honor, and what corewise does instead.

@@ -205,12 +205,12 @@ def _read(
     """
     used = read_usage(files, cgroups.pod)
     together = _throttled(files, cgroups.shared)
-    unless_run = before if before is not None and before.used == used else None
-    if unless_run is not None and _waits_for_a_run(unless_run.wait):
-        return replace(unless_run, throttled_together=together)
+    idle = before if before is not None and before.used == used else None
+    if idle is not None and _is_counted_later(idle.wait):
+        return replace(idle, throttled_together=together)
     wait = reader.read(cgroups.pod)
-    if unless_run is not None and unless_run.wait == wait:
-        return replace(unless_run, throttled_together=together)
+    if idle is not None and idle.wait == wait:
+        return replace(idle, throttled_together=together)
     return _PodCounters(used, _throttled(files, cgroups.throttling), together, wait)
 
 
@@ -218,7 +218,7 @@ def _throttled(files: _ReadOnce, cgroups: Iterable[str]) -> int:
     return sum(read_throttled(files, each) for each in cgroups)
 
 
-def _waits_for_a_run(wait: WaitCounters | Finding) -> bool:
+def _is_counted_later(wait: WaitCounters | Finding) -> bool:
     """Whether a wait is counted only when the task runs again, and not while it lasts."""
     return isinstance(wait, WaitCounters) and wait.source is not WaitSource.PRESSURE
 
