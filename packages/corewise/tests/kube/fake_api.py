@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from corewise.kube.certificates import KeyPair
 from corewise.kube.config import ClusterConfig
 from corewise.kube.transport import Request
 
@@ -200,3 +202,13 @@ class MemoryTransport:
         self.requests.append(request)
         assert self._stream
         yield self._stream(request)
+
+
+def server_context(pair: KeyPair, path: Path, client_ca: str = "") -> ssl.SSLContext:
+    """TLS of a server; with ``client_ca`` its clients must show a certificate too."""
+    (path / "server.pem").write_text(pair.certificate_pem + pair.key_pem)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=client_ca or None)
+    context.load_cert_chain(path / "server.pem")
+    if client_ca:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

@@ -29,7 +29,6 @@ from corewise.kube.errors import (
     TransportError,
 )
 from corewise.kube.transport import Request
-from corewise.kube.watch import Gathering
 from corewise.workload.nodes import WORKLOAD_NODES, Node
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 from kube.fake_api import CONFIG, MemoryTransport, event, listing, node, seeded
@@ -532,42 +531,3 @@ def quiet(stream: Callable[[Request], AsyncIterator[bytes]]) -> Callable[[Reques
             return
 
     return quieted
-
-
-def test_piled_up_changes_apply_together_or_on_demand() -> None:
-    async def main() -> list[tuple[str, float]]:
-        arrived: asyncio.Queue[bytes] = asyncio.Queue()
-        taken: list[tuple[str, float]] = []
-        clock, gathering = VirtualClock(), Gathering(1.0)
-
-        async def send(_: Request) -> bytes:
-            return msgspec.json.encode(listing("1"))
-
-        async def stream(_: Request) -> AsyncIterator[bytes]:
-            while True:
-                chunks = [await arrived.get()]
-                while not arrived.empty():
-                    chunks.append(arrived.get_nowait())
-                yield b"".join(chunks)
-
-        def changed(_: Node | None, new: Node | None) -> None:
-            assert new is not None
-            taken.append((new.metadata.name, clock.monotonic()))
-
-        client = Client(CONFIG, transport=MemoryTransport(send, stream))
-        cache = Cache(
-            client, WORKLOAD_NODES, on_change=changed, gathering=gathering, clock=clock, rng=seeded()
-        )
-        following = asyncio.create_task(cache.run())
-        for version, name in enumerate(("alone", "next", "third"), start=2):
-            await asyncio.sleep(0.25)
-            arrived.put_nowait(event("ADDED", node(name, str(version))))
-        await asyncio.sleep(0.125)
-        await gathering.end()
-        assert [name for name, _ in taken] == ["alone", "next", "third"]
-        arrived.put_nowait(event("ADDED", node("last", "5")))
-        await asyncio.sleep(10.0)
-        following.cancel()
-        return taken
-
-    assert run_virtual(main()) == [("alone", 0.25), ("next", 0.875), ("third", 0.875), ("last", 1.875)]

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
-from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
-from aiohttp import web
 
-from corewise.kube.certificates import Authority, KeyPair
+from corewise.kube.certificates import Authority
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, UserConfig
-from corewise.kube.decoding import WatchEvent
 from corewise.kube.errors import (
     APIError,
     ConfigError,
@@ -31,8 +26,18 @@ from corewise.kube.errors import (
 )
 from corewise.kube.resources import NODES, PODS
 from corewise.kube.transport import LONGEST_WAIT, Backoff, retry_delay
-from corewise.kube.watch import Gathering
-from kube.fake_api import FakeAPI, InstantClock, drop, event, fake_api, node, refusal, reply, seeded, stream
+from kube.fake_api import (
+    FakeAPI,
+    InstantClock,
+    drop,
+    fake_api,
+    node,
+    refusal,
+    reply,
+    seeded,
+    server_context,
+    stream,
+)
 
 NOW = datetime.now(UTC)
 
@@ -279,15 +284,6 @@ def authority() -> Authority:
     return Authority.create("test", now=NOW)
 
 
-def server_context(pair: KeyPair, path: Path, client_ca: str = "") -> ssl.SSLContext:
-    (path / "server.pem").write_text(pair.certificate_pem + pair.key_pem)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=client_ca or None)
-    context.load_cert_chain(path / "server.pem")
-    if client_ca:
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
 async def attempt(api: FakeAPI, **config: object) -> None:
     api.answers(GOOD)
     async with Client(replace(api.config, **config), attempts=1) as client:  # type: ignore[arg-type]
@@ -412,126 +408,3 @@ async def test_invalid_authority_is_a_config_error(ca: bytes) -> None:
     with pytest.raises(ConfigError, match="not a PEM certificate"):
         async with Client(ClusterConfig("https://127.0.0.1:1", ca_pem=ca)):
             pass
-
-
-async def test_an_ask_before_the_pause_ends_it() -> None:
-    """Who asks when a chunk is read and the pause has not begun must not wait for it."""
-    gathering = Gathering(60.0)
-    await gathering.end()
-    async with asyncio.timeout(5):
-        await gathering.pause()
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await gathering.pause()
-
-
-@pytest.mark.parametrize("secure", [True, False])
-async def test_data_arriving_while_changes_gather_applies_on_demand(
-    tmp_path: Path, authority: Authority, secure: bool
-) -> None:
-    pair = authority.issue_server(["127.0.0.1"], now=NOW)
-    seen: list[str] = []
-    gathering = Gathering(60.0)
-
-    async def slowly(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
-        for version in range(1, 4):
-            await response.write(event("ADDED", node(f"n{version}", version)))
-            await asyncio.sleep(0.05)
-        return response
-
-    async def follow(client: Client) -> None:
-        async with aclosing(client.watch(NODES, "0", gathering=gathering)) as events:
-            async for each in events:
-                assert isinstance(each, WatchEvent)
-                seen.append(each.object.metadata.name)
-
-    async with fake_api(server_context(pair, tmp_path) if secure else None) as api:
-        api.answers(slowly)
-        config = replace(api.config, ca_pem=authority.certificate_pem.encode())
-        async with Client(config if secure else api.config) as client:
-            following = asyncio.create_task(follow(client))
-            await asyncio.sleep(1.0)
-            assert seen == ["n1"]
-            await gathering.end()
-            assert seen == ["n1", "n2", "n3"]
-            await gathering.end()
-            await following
-
-
-async def test_all_that_arrived_applies_on_demand(tmp_path: Path, authority: Authority) -> None:
-    pair = authority.issue_server(["127.0.0.1"], now=NOW)
-    seen, count = list[str](), 4_000
-    gathering = Gathering(60.0)
-
-    async def at_once(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
-        await response.write(event("ADDED", node("n0", 1)))
-        await asyncio.sleep(0.2)
-        large = {"status": {"images": ["x" * 200]}}
-        every = (event("ADDED", node(f"n{each}", each + 1, **large)) for each in range(1, count))
-        await response.write(b"".join(every))
-        await asyncio.Event().wait()
-        return response
-
-    async def follow(client: Client) -> None:
-        async with aclosing(client.watch(NODES, "0", gathering=gathering)) as events:
-            async for each in events:
-                assert isinstance(each, WatchEvent)
-                seen.append(each.object.metadata.name)
-
-    async with fake_api(server_context(pair, tmp_path)) as api:
-        api.answers(at_once)
-        async with Client(replace(api.config, ca_pem=authority.certificate_pem.encode())) as client:
-            following = asyncio.create_task(follow(client))
-            await asyncio.sleep(1.0)
-            assert seen == ["n0"]
-            await gathering.end()
-            assert len(seen) == count
-            following.cancel()
-
-
-async def test_changes_that_gather_stay_unread(
-    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = authority.issue_server(["127.0.0.1"], now=NOW)
-    seen, reads, count = list[str](), list[int](), 50
-    gathering, sent = Gathering(60.0), asyncio.Event()
-    read = SSLProtocol.buffer_updated
-
-    def counted(protocol: SSLProtocol, nbytes: int) -> None:
-        reads.append(nbytes)
-        read(protocol, nbytes)
-
-    monkeypatch.setattr(SSLProtocol, "buffer_updated", counted)
-
-    async def one_by_one(request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
-        for each in range(count):
-            await response.write(event("ADDED", node(f"n{each}", each + 1)))
-            await asyncio.sleep(0.01)
-        sent.set()
-        await asyncio.Event().wait()
-        return response
-
-    async def follow(client: Client) -> None:
-        async with aclosing(client.watch(NODES, "0", gathering=gathering)) as events:
-            async for each in events:
-                assert isinstance(each, WatchEvent)
-                if not seen:
-                    reads.clear()
-                seen.append(each.object.metadata.name)
-
-    async with fake_api(server_context(pair, tmp_path)) as api:
-        api.answers(one_by_one)
-        async with Client(replace(api.config, ca_pem=authority.certificate_pem.encode())) as client:
-            following = asyncio.create_task(follow(client))
-            await sent.wait()
-            assert len(seen) == 1
-            assert len(reads) <= 1, "TLS notices that there is more, and no more than that"
-            await gathering.end()
-            assert len(seen) == count
-            following.cancel()

@@ -23,7 +23,7 @@ from corewise.agent.offline_settings import ColocationConfiguration, raw_allocat
 from corewise.agent.publication import Publisher, Tick
 from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
-from corewise.kube.clock import Clock
+from corewise.kube.clock import Clock, next_beat, sleep_between
 from corewise.kube.errors import KubeError
 from corewise.kube.objects import ConfigMap
 from corewise.prometheus.exposition import Exposition
@@ -101,14 +101,12 @@ class OfflineLoop:
             self._due.clear()
             now = self._clock.monotonic()
             if now >= tick_at:
-                tick_at = self._next(self.round(now, sample=True), tick_at, now)
+                tick_at = self._next(self.round(now, sample=True), now)
             else:
                 self.round(now, sample=False)
             heartbeats.beat(NAME, self.controller.node.interval * _LONG_SILENCE)
-            await self._clock.sleep(SHORTEST_PAUSE)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
-                    await self._due.wait()
+            longest = max(0.0, tick_at - self._clock.monotonic())
+            await sleep_between(SHORTEST_PAUSE, longest, self._due, self._clock)
 
     async def publish(self, heartbeats: Heartbeats) -> None:
         """Write to the Node what came of the latest round, until canceled.
@@ -175,13 +173,12 @@ class OfflineLoop:
         """Give back what is to be given back at the end of the agent."""
         self._executor.give_back(self.controller.stop)
 
-    def _next(self, tick: Tick, tick_at: float, now: float) -> float:
-        """Return the time of the next tick: on schedule, unless a tick has been missed."""
+    def _next(self, tick: Tick, now: float) -> float:
+        """Return the time of the next tick."""
         interval = self.controller.node.interval
         if self.controller.awaits_first_sample and "sample" not in tick.problems:
             return now + min(FIRST_PAUSE, interval)
-        following = tick_at + interval
-        return following if following > now else now + interval
+        return next_beat(now, interval)
 
     def _configure(self, node: AgentNode) -> None:
         """Take the ConfigMap if it is known and another one, and what both it and the Node say."""

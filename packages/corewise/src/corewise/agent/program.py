@@ -14,7 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import corewise
 from corewise.agent.cgroups import Cycle, NodeCgroups
@@ -37,7 +37,7 @@ from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, MemoryLog, damage_text
 from corewise.kernel.writing.resctrl_writer import ResctrlFiles
 from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.kube.clock import SYSTEM_CLOCK, Clock, sleep_between, to_beat
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
@@ -244,7 +244,7 @@ class Agent:
         while True:
             self._quotas_due.clear()
             self._cycle()
-            await self._wait_for("quotas", self._quotas_due, self.options.interval, SHORTEST_PAUSE)
+            await self._wait_for("quotas", self._quotas_due, self.options.interval)
 
     async def _keep_topology(self) -> None:
         await self.watched.synced()
@@ -253,13 +253,10 @@ class Agent:
             await self._report()
             await self._wait_for("topology", self._topology_due, TOPOLOGY_INTERVAL)
 
-    async def _wait_for(self, name: str, due: asyncio.Event, interval: float, less: float = 0.0) -> None:
-        """Wait until something is due, at least the shortest pause and at most the interval."""
+    async def _wait_for(self, name: str, due: asyncio.Event, interval: float) -> None:
+        """Wait until something is due or the interval is over, at least the shortest pause."""
         self.program.heartbeats.beat(name, interval * _LONG_SILENCE)
-        await self._clock.sleep(SHORTEST_PAUSE)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(interval - less):
-                await due.wait()
+        await sleep_between(SHORTEST_PAUSE, to_beat(self._clock, interval), due, self._clock)
 
     def _cycle(self) -> Cycle | None:
         """Run a cycle, unless the ratio is not known yet."""

@@ -39,14 +39,9 @@ import re
 import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
+from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 from weakref import WeakSet
@@ -182,8 +177,8 @@ class Chunks:
     """The body of an answer in chunks, as they come."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
         self._chunks = response.content.iter_any()
+        self._socket = _socket(response)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -191,21 +186,18 @@ class Chunks:
     async def __anext__(self) -> bytes:
         return await anext(self._chunks)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Leave what comes in the kernel: each reading costs more than what is read."""
-        connection = self._response.connection
-        transport = connection.transport if connection else None
-        if transport is None:
-            yield
-            return
-        if limit := getattr(transport, "set_read_buffer_limits", None):
-            limit(high=1, low=0)  # TLS reads on, up to this many bytes, before it pauses the socket below
-        transport.pause_reading()
+    def gather(self, size: int) -> bool:
+        """Have the kernel say that there is something to read once there are so many bytes, or the end.
+
+        Returns whether it can.
+        """
+        if self._socket is None:
+            return False
         try:
-            yield
-        finally:
-            transport.resume_reading()
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        except OSError:
+            return False
+        return True
 
 
 class HTTPTransport:
@@ -376,10 +368,14 @@ class HTTPTransport:
             self._shown = (identity.certificate, identity.key)
 
 
+def _socket(response: aiohttp.ClientResponse) -> TransportSocket | None:
+    transport = response.connection.transport if response.connection else None
+    return transport.get_extra_info("socket") if transport else None
+
+
 def _keep_alive(response: aiohttp.ClientResponse) -> None:
     """Let the kernel ask whether the peer of an idle watch is still there."""
-    transport = response.connection.transport if response.connection else None
-    sock = transport.get_extra_info("socket") if transport else None
+    sock = _socket(response)
     if sock is None:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -37,7 +37,7 @@ from corewise.config.interference.reading import (
 )
 from corewise.config.yaml_text import read_yaml
 from corewise.engine import Allocation
-from corewise.kube.clock import Clock
+from corewise.kube.clock import Clock, to_beat
 from corewise.service.logs import fields
 from corewise.service.reader import in_reader
 from corewise.vocabulary.reasons import Reason
@@ -143,7 +143,7 @@ class ConfigurationFile:
         while True:
             beat()
             await self.look()
-            await clock.sleep(LOOK_EVERY)
+            await clock.sleep(to_beat(clock, LOOK_EVERY))
 
     async def look(self) -> None:
         """Read the file; if it has changed and is valid, apply it."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import Engine
 from corewise.kube.client import Client
-from corewise.kube.clock import SYSTEM_CLOCK, Clock, sleep_unless
+from corewise.kube.clock import SYSTEM_CLOCK, Clock, sleep_between, to_beat
 from corewise.kube.config import ClusterConfig
 from corewise.kube.election import DEFAULT_TERMS, Terms
 from corewise.kube.errors import KubeError, NotFound
@@ -56,6 +56,8 @@ LIFETIMES = Lifetimes(settle=Lifetimes().client)
 _LOOK_EVERY = 5.0
 _PAUSE = 1.0
 """Seconds from one look at the ledgers to the next, whatever happens: one at 10,000 entries takes 0.3 s."""
+_GATHERING = 2.0
+"""Seconds for which events of pods stay unread while kube-scheduler asks nothing."""
 _EXPIRY, _LEDGERS = "expiry", "ledgers"
 _BEAT_LIMIT = 120.0
 
@@ -114,7 +116,9 @@ class Scheduler:
         self._synced = synced
         self._is_following = False
         """Whether a pod that the watch shows first was bound just now."""
-        self.state = ClusterState(client, clock, on_pod=self._count_missed, rules=options.rules)
+        self.state = ClusterState(
+            client, clock, on_pod=self._count_missed, rules=options.rules, gathering=_GATHERING
+        )
         self.decisions = Decisions(options.configuration.remembered_decisions, clock)
         self.reloader = ConfigReloader(
             options,
@@ -193,8 +197,8 @@ class Scheduler:
             self.program.heartbeats.beat(_LEDGERS, _BEAT_LIMIT)
             self.state.counted.given_back.clear()
             await self.collector.look()
-            await self._clock.sleep(_PAUSE)
-            await sleep_unless(self.state.counted.given_back, self._clock, _LOOK_EVERY)
+            longest = to_beat(self._clock, _LOOK_EVERY)
+            await sleep_between(_PAUSE, longest, self.state.counted.given_back, self._clock)
 
     async def _remove_gate(self) -> None:
         """Remove the webhook configuration of the binding gate, which an older version may have left."""
@@ -213,7 +217,7 @@ class Scheduler:
             self.program.heartbeats.beat(_EXPIRY, _BEAT_LIMIT)
             self.reloader.expire()
             self.state.assumed.expire()
-            await self._clock.sleep(_LOOK_EVERY)
+            await self._clock.sleep(to_beat(self._clock, _LOOK_EVERY))
 
     def _engine(self) -> Engine:
         return self.reloader.active.engine

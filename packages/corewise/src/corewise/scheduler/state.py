@@ -10,7 +10,7 @@ the watch has caught up. So does a pod from the decision where it goes until it 
 
 Only bound pods are watched: most pods are none of this program's business, and so each of them is one event
 when it is bound, not two or more. A pod that is being scheduled comes with the calls of kube-scheduler.
-Their events stay in the kernel for half a second, and are read at once when kube-scheduler asks.
+Their events stay in the kernel for a moment, and are read at once when kube-scheduler asks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClusterState:
     """The caches, and what follows them: ``counted`` by decisions, and ``assumed`` until a watch shows it.
 
     ``on_pod`` is called after every change of a pod has been counted; ``on_room`` when pods may fit where
-    they did not. ``pods``: which ones are watched.
+    they did not. ``pods``: which ones are watched. ``gathering``: seconds for which their events pile up.
     """
 
     def __init__(
@@ -51,11 +51,12 @@ class ClusterState:
         on_room: Callable[[], None] = lambda: None,
         rules: QoSRules = DEFAULT_RULES,
         pods: str = BOUND,
+        gathering: float = _GATHERING,
     ) -> None:
         self._clock = clock
         self._on_pod = on_pod
         self._answered: dict[str, Node] = {}
-        self._gathering = Gathering(_GATHERING)
+        self._gathering = Gathering(gathering)
         self.nodes = Cache(client, WORKLOAD_NODES, on_change=self._node_changed, clock=clock)
         self.topologies = Cache(client, TOPOLOGIES, on_change=self._topology_changed, clock=clock)
         self.pods = Cache(
@@ -79,7 +80,7 @@ class ClusterState:
 
     async def catch_up(self) -> None:
         """Count the changes of pods that have arrived."""
-        await self._gathering.end()
+        await self._gathering.drain()
 
     def node(self, name: str) -> Node | None:
         """Return a node in the newest state that is known of it."""

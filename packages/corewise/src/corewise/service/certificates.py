@@ -37,7 +37,7 @@ from typing import TypeAlias
 from corewise.kube import certificates
 from corewise.kube.certificates import Authority, CertificateError, KeyPair, check_pair, not_after
 from corewise.kube.client import Client
-from corewise.kube.clock import Clock
+from corewise.kube.clock import Clock, to_beat
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.objects import Secret
 from corewise.kube.resources import CLUSTER_ROLES, SECRETS
@@ -481,7 +481,7 @@ class CertificateKeeper:
         while True:
             self._heartbeats.beat(LOOP, _BEAT_LIMIT)
             await self.look()
-            await self._clock.sleep(_LOOK_EVERY if self._serving.expires else _RETRY)
+            await self._clock.sleep(to_beat(self._clock, _LOOK_EVERY if self._serving.expires else _RETRY))
 
     async def begin(self) -> None:
         """Load the certificate of a program that does not start without one.

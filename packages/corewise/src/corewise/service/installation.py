@@ -33,7 +33,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from corewise.kube.client import Client, PatchType
-from corewise.kube.clock import Clock, sleep_unless
+from corewise.kube.clock import Clock, sleep_unless, to_beat
 from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.resources import CLUSTER_ROLES, MUTATING_POLICIES, MUTATING_WEBHOOKS, Resource
 from corewise.service.logs import fields
@@ -140,7 +140,7 @@ class Installer:
                 base, bundle = self._base(), self._bundle()
                 is_known = base is not None and bundle is not None
                 await self._look(client_config(base or "", bundle or "") if is_known else None)
-                await sleep_unless(self.outdated, self._clock, _LOOK_EVERY)
+                await sleep_unless(self.outdated, self._clock, to_beat(self._clock, _LOOK_EVERY))
         finally:
             # From here on, the next leader says what is there.
             for alternative in self._alternatives:

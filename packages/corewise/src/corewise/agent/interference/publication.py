@@ -18,7 +18,7 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.watched import Watched
 from corewise.interference.antagonist import Suspect
 from corewise.kernel.errors import KernelError
-from corewise.kube.clock import Clock, rfc3339
+from corewise.kube.clock import Clock, rfc3339, to_beat
 from corewise.kube.errors import KubeError, NotFound
 from corewise.prometheus.exposition import Exposition
 from corewise.service.program import Heartbeats
@@ -118,7 +118,7 @@ class WaitLoop:
             pause = self._look()
             if self._is_due(self._said(), self._clock.monotonic()):
                 self._due.set()
-            await self._clock.sleep(pause)
+            await self._clock.sleep(pause if pause < REST else to_beat(self._clock, REST))
 
     async def report(self, heartbeats: Heartbeats) -> None:
         """Write the report whenever it is due. A loop of its own: the API server may not answer."""

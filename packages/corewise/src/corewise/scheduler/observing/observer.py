@@ -19,7 +19,7 @@ from corewise.config.interference.metrics import Metric
 from corewise.engine.table import Measures
 from corewise.interference.latency import LatencyHistory
 from corewise.interference.pressure import Pressure
-from corewise.kube.clock import Clock, sleep_unless
+from corewise.kube.clock import Clock, sleep_unless, to_beat
 from corewise.prometheus.client import PrometheusClient, PrometheusError
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.observing.readings import (
@@ -117,7 +117,7 @@ class Observer:
         )
 
     async def _rest(self) -> None:
-        await sleep_unless(self._wake, self._clock, self.interval)
+        await sleep_unless(self._wake, self._clock, to_beat(self._clock, self.interval))
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
