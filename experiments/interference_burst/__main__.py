@@ -1,7 +1,4 @@
-"""``python -m experiments.interference_burst [--print]``: runs it, and fills its page and its picture.
-
-``--print`` writes nothing. It takes about half a minute.
-"""
+"""``python -m experiments.interference_burst``."""
 
 import sys
 

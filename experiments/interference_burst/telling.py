@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,12 +24,16 @@ Runs = dict[Way, list[Run]]
 
 def main(arguments: Sequence[str]) -> None:
     """Run both bursts in every way."""
-    if set(arguments) - {"--print"}:
-        raise SystemExit("the only flag is --print")
+    parser = argparse.ArgumentParser(
+        prog=COMMAND,
+        description=f"Place a burst of pods in every way, and fill {PAGE} and its picture. Half a minute.",
+    )
+    parser.add_argument("--print", action="store_true", dest="prints_only", help="write no files")
+    prints_only = parser.parse_args(arguments).prints_only
     found = {burst: _all(burst) for burst in (AT_ONCE, SLOW)}
     text = "\n\n".join(_table(burst, runs) for burst, runs in found.items())
     print(text)
-    if "--print" not in arguments:
+    if not prints_only:
         table.fill(SECTION, text, PAGE)
         PICTURE.write_text(_picture(found))
 

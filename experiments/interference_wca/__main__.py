@@ -1,7 +1,4 @@
-"""``python -m experiments.interference_wca [--print] [--quick]``: run, and fill the page of figures.
-
-``--print`` writes nothing; ``--quick`` has one order of arrival instead of ten.
-"""
+"""``python -m experiments.interference_wca``."""
 
 import sys
 

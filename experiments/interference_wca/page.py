@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ PICTURE = Path("docs/pictures/interference-wca.svg")
 COMMAND = "python -m experiments.interference_wca"
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 _ORDERS = 10
-_FLAGS = {"--print", "--quick"}
 _HUNDRED = 100
 _HEADER = (
     *("CPUs requested", "way", "nodes oversubscribed", "nodes above 80 %", "mean slowdown"),
@@ -56,15 +56,18 @@ Results = Mapping[Case, Sequence[Outcome]]
 
 def main(arguments: Sequence[str]) -> None:
     """Run everything."""
-    unknown = set(arguments) - _FLAGS
-    if unknown:
-        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; flags are {', '.join(sorted(_FLAGS))}")
-    orders = 1 if "--quick" in arguments else _ORDERS
+    parser = argparse.ArgumentParser(
+        prog=COMMAND, description=f"Place pods in every way at every load, and fill {PAGE} and its picture."
+    )
+    parser.add_argument("--print", action="store_true", dest="prints_only", help="write no files")
+    parser.add_argument("--quick", action="store_true", help=f"one order of pods instead of {_ORDERS}")
+    given = parser.parse_args(arguments)
+    orders = 1 if given.quick else _ORDERS
     cases = [Case(cluster, load, way) for cluster in CLUSTERS for load in LOADS for way in WAYS]
     results = {case: _outcomes(case, orders) for case in cases}
     text = "\n\n".join(figures(cluster, results) for cluster in CLUSTERS)
     print(text)
-    if "--print" not in arguments:
+    if not given.prints_only:
         table.fill("wca", text, PAGE)
         PICTURE.write_text(picture(results))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
 import sys
@@ -15,7 +16,6 @@ from real_load.scenarios import RAMP, SQUARE, STEP
 from tools.bench import suppression, table
 
 ROUNDS = 2
-_FLAGS = {"--print", "--quick", "--own-load"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,25 @@ class _Wish:
 
 def main(arguments: Sequence[str]) -> None:
     """Run the parts."""
-    flags = {each for each in arguments if each.startswith("-")}
-    names = [each for each in arguments if not each.startswith("-")] or list(_PARTS)
-    unknown = (set(names) - set(_PARTS)) | (flags - _FLAGS)
-    if unknown:
-        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; parts are {', '.join(_PARTS)}")
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.suppression_proof",
+        description="Measure how suppression follows the load, and fill the pages: all in half an hour.",
+    )
+    every = ", ".join(_PARTS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {every}; if none is named, all")
+    parser.add_argument("--print", action="store_true", dest="prints_only", help="write no files")
+    parser.add_argument("--quick", action="store_true", help="run the step only, each way once")
+    parser.add_argument(
+        "--own-load",
+        action="store_true",
+        help="count as the node's usage only what the proof itself runs: for a machine that others use, too",
+    )
+    given = parser.parse_args(arguments)
+    if unknown := set(given.parts) - set(_PARTS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; parts are {every}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before it was done"))
-    wish = _Wish("--print" not in flags, "--quick" in flags, "--own-load" in flags)
-    for name in names:
+    wish = _Wish(not given.prints_only, given.quick, given.own_load)
+    for name in given.parts or _PARTS:
         _PARTS[name](wish)
     tell_text("machine", table.machine(), write=wish.write)
 

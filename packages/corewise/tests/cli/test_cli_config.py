@@ -18,6 +18,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.config.key_texts import UndecidedKeyError, read_contents
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
+    LARGEST_RATIO,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
@@ -303,6 +304,17 @@ def test_two_entries_selecting_one_dumped_node_fail(check: Check, tmp_path: Path
     assert result.exit_code == ExitCode.VERDICT
     dump.write_text(json.dumps({"items": [node("n2", a="1")]}))
     assert check(TWO_ENTRIES, "--nodes", str(dump)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("stated", "code"), [("20.00", 0), ("?", ExitCode.VERDICT), (None, ExitCode.VERDICT)]
+)
+def test_a_dump_states_the_largest_ratio(check: Check, tmp_path: Path, stated: str | None, code: int) -> None:
+    annotations = {} if stated is None else {LARGEST_RATIO: stated}
+    webhooks = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "w", "annotations": annotations}}
+    (tmp_path / "dump.json").write_text(json.dumps({"items": [node("n1"), webhooks]}))
+    text = config_map(AMPLIFICATION_KEY, '{"enable": true, "resourceAmplificationRatio": {"cpu": 15}}')
+    assert check(text, "--nodes", "dump.json").exit_code == code
 
 
 @pytest.mark.parametrize(

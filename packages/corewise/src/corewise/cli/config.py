@@ -73,7 +73,7 @@ def command() -> None:
     "--largest-amplification",
     metavar="RATIO",
     callback=read(Ratio.parse),
-    show_default=f"with --cluster the manager's own, else {LARGEST_AMPLIFICATION_RATIO}",
+    show_default=f"the manager's own, if the nodes come with it, else {LARGEST_AMPLIFICATION_RATIO}",
     help="The manager's largest amplification ratio.",
 )
 @output.option((Form.TABLE, Form.JSON))
@@ -96,8 +96,9 @@ def check(
 
     A higher cpu ratio on a node that uses more than 60 % of its CPU is a warning, as at admission. It needs
     metrics.k8s.io, or in a dump NodeMetrics: kubectl get nodes,noderesourcetopologies,nodes.metrics.k8s.io
-    -o json. Keys that FILE does not have stay as the cluster has them. But kubectl apply removes those that
-    it wrote there before: each of them is a warning.
+    -o json. (Add mutatingwebhookconfigurations, and ratios count up to the manager's own largest.) Keys that
+    FILE does not have stay as the cluster has them. But kubectl apply removes those that it wrote there
+    before: each of them is a warning.
 
     With --cluster, the command also lists each label, annotation and ConfigMap key of Koordinator and
     Volcano that the cluster's objects have and corewise does not honor, and what corewise does instead.

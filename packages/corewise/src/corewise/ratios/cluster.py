@@ -193,13 +193,15 @@ def conflicts(
 
 
 def published_largest(installed: Iterable[KubeObject]) -> Ratio:
-    """Return the largest amplification ratio that the manager states on its webhook configurations.
+    """Return the largest amplification ratio that the manager states on its webhook configurations."""
+    return stated_largest(each.metadata.annotations for each in installed)
 
-    Where none states one that can be read, it is the default.
-    """
-    for each in installed:
+
+def stated_largest(annotations: Iterable[Mapping[str, str]]) -> Ratio:
+    """Return the first largest ratio in the annotations of objects; the default, if none can be read."""
+    for each in annotations:
         with suppress(KeyError, RatioError):
-            return Ratio.parse(each.metadata.annotations[LARGEST_RATIO])
+            return Ratio.parse(each[LARGEST_RATIO])
     return LARGEST_AMPLIFICATION_RATIO
 
 

@@ -20,7 +20,13 @@ from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURC
 from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
 from corewise.quantities import Ratio
 from corewise.ratios.alike import Demands, RequestingPod
-from corewise.ratios.cluster import ClusterContext, interfering_webhook, published_largest, read_configuration
+from corewise.ratios.cluster import (
+    ClusterContext,
+    interfering_webhook,
+    published_largest,
+    read_configuration,
+    stated_largest,
+)
 from corewise.ratios.nodes import RUNNING_ON_A_NODE, NodeView, quantities, view_with
 from corewise.views.tables import Column
 from corewise.views.text import count, some
@@ -55,7 +61,7 @@ class _Kind(msgspec.Struct, gc=False):
 
 
 class _Object(_Kind, kw_only=True, gc=False):
-    """A Node, a NodeResourceTopology, a NodeMetrics or a ConfigMap."""
+    """An object of one of the kinds that are read."""
 
     metadata: _Metadata
     status: NodeStatus | None = None
@@ -193,7 +199,8 @@ class _Dump(msgspec.Struct):
 _DUMP, _KIND = msgspec.json.Decoder(_Dump), msgspec.json.Decoder(_Kind)
 _OBJECT = msgspec.json.Decoder(_Object)
 _ITEM, _REQUESTING_POD = msgspec.json.Decoder(_ItemOfDump), msgspec.json.Decoder(RequestingPod)
-_READ = frozenset({"Node", "NodeResourceTopology", "NodeMetrics", "ConfigMap"})
+_WEBHOOKS = "MutatingWebhookConfiguration"
+_READ = frozenset({"Node", "NodeResourceTopology", "NodeMetrics", "ConfigMap", _WEBHOOKS})
 
 
 def nodes_of_dump(
@@ -227,11 +234,12 @@ def nodes_of_dump(
         configs[0].data or {} if configs else {},
         (lambda name: map(_REQUESTING_POD.decode, running[name])) if running else None,
     )
+    largest = stated_largest(each.metadata.annotations or {} for each in objects[_WEBHOOKS])
     if configs:
         meta = configs[0].metadata
         applied = _applied_keys(meta.annotations or {})
-        return replace(compared, namespace=meta.namespace, applied=applied)
-    return replace(compared, unread=f"ConfigMap {CONFIG_NAME}: the dump has none")
+        return replace(compared, namespace=meta.namespace, applied=applied, largest=largest)
+    return replace(compared, unread=f"ConfigMap {CONFIG_NAME}: the dump has none", largest=largest)
 
 
 def _item(item: msgspec.Raw, *, pods: bool) -> _ItemOfDump:
