@@ -37,6 +37,8 @@ ENVIRONMENT = {"SSL_CERT_FILE": "/dev/null", "PYTHONNODEBUGRANGES": "1"}
 """As in the DaemonSet."""
 CYCLE = 10.0
 REST = 60.0
+_CALM = 45.0
+"""Seconds until the agent has seen for half a minute that nothing on the node waits for a CPU."""
 TRACED = 3 * CYCLE
 _RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 _CYCLES = [
@@ -192,7 +194,8 @@ async def _change(
 
 
 async def _at_rest(agent: Process, port: int) -> tuple[float, float, float]:
-    """Return CPU seconds used, seconds of a cycle, and quotas written, while nothing changes."""
+    """Return CPU seconds used, seconds of a cycle, and quotas written, while nothing changes or waits."""
+    await asyncio.sleep(_CALM)
     names = (*_CYCLES, "corewise_quota_writes_total")
     before, cpu = [await _metric(port, name) for name in names], processes.cpu_nanoseconds(agent)
     await asyncio.sleep(REST)

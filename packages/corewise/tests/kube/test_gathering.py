@@ -143,7 +143,16 @@ async def test_gathered_changes_are_read_after_a_time(tmp_path: Path, authority:
             assert await watch.taken.get() == f"n{number}"
 
 
-async def test_the_end_of_a_connection_is_no_secret(tmp_path: Path, authority: Authority) -> None:
+async def test_the_rest_of_a_change_does_not_gather(tmp_path: Path, authority: Authority) -> None:
+    (change,) = changes(1, padding=5000)
+    async with scene(tmp_path, authority, LONG) as watch:
+        watch.send(change[:4096])
+        await asyncio.sleep(0.2)
+        watch.send(change[4096:])
+        assert await watch.taken.get() == "n0"
+
+
+async def test_the_end_of_a_connection_is_noticed(tmp_path: Path, authority: Authority) -> None:
     async with scene(tmp_path, authority, LONG) as watch:
         first, second = changes(2)
         watch.send(first)

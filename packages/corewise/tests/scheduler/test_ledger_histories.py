@@ -526,7 +526,6 @@ class Histories(RuleBasedStateMachine):
                 replica.port.show(len(replica.port.unseen))
             self.turn()
             self.pass_time(EXPIRY)
-            # A watch gathers events for a while, so that reading many takes several rounds.
             reading = any(not queue.empty() for each in self.replicas for queue in each.port.watches.values())
             quiet = quiet + 1 if self.server.version == before and not reading else 0
         for node, cpus in CPUS.items():

@@ -178,7 +178,8 @@ class OfflineLoop:
         interval = self.controller.node.interval
         if self.controller.awaits_first_sample and "sample" not in tick.problems:
             return now + min(FIRST_PAUSE, interval)
-        return next_beat(now, interval)
+        following = next_beat(now, interval)
+        return following if following - now >= interval / 2 else following + interval
 
     def _configure(self, node: AgentNode) -> None:
         """Take the ConfigMap if it is known and another one, and what both it and the Node say."""

@@ -254,7 +254,7 @@ class Agent:
             await self._wait_for("topology", self._topology_due, TOPOLOGY_INTERVAL)
 
     async def _wait_for(self, name: str, due: asyncio.Event, interval: float) -> None:
-        """Wait until something is due or the interval is over, at least the shortest pause."""
+        """Wait until something is due, at least the shortest pause and at most 1.1 intervals."""
         self.program.heartbeats.beat(name, interval * _LONG_SILENCE)
         await sleep_between(SHORTEST_PAUSE, to_beat(self._clock, interval), due, self._clock)
 

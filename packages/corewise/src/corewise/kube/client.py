@@ -311,7 +311,7 @@ class Client:
         """Changes after ``resource_version``, until the server ends the watch in order (the iterator ends).
 
         ``on_open`` is called when the server has accepted the watch: the first change may be hours away.
-        ``gathering`` lets changes pile up for a moment.
+        ``gathering`` lets changes pile up in the kernel.
 
         Raises ``Gone`` when the version is too old, ``TransportError`` when the connection is cut.
         """

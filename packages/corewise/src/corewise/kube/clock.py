@@ -49,7 +49,7 @@ def rfc3339_micro(moment: datetime) -> str:
 
 
 def next_beat(now: float, period: float) -> float:
-    """Return the next multiple of a period, in seconds, that is at least a tenth of it away.
+    """Return the next multiple of a period, in seconds, that is 0.1 to 1.1 periods away.
 
     Loops that wait for it wake together. A program that has rested for a second finds its caches cold, so
     that each waking by itself costs up to a millisecond of CPU time more.
@@ -58,7 +58,7 @@ def next_beat(now: float, period: float) -> float:
 
 
 def to_beat(clock: Clock, period: float) -> float:
-    """Return the seconds until the next beat."""
+    """Return the seconds until the next beat of a period."""
     now = clock.monotonic()
     return next_beat(now, period) - now
 
@@ -74,7 +74,7 @@ async def sleep_unless(woken: asyncio.Event, clock: Clock, seconds: float) -> No
 
 
 async def sleep_between(shortest: float, longest: float, woken: asyncio.Event, clock: Clock) -> None:
-    """Wait so long, or until somebody sets the event, but not less than the shortest time."""
+    """Wait until somebody sets the event, at least ``shortest`` and at most ``longest`` seconds."""
     began = clock.monotonic()
     await sleep_unless(woken, clock, longest)
     left = began + shortest - clock.monotonic()

@@ -38,6 +38,7 @@ import random
 import re
 import socket
 import ssl
+import sys
 from asyncio.sslproto import SSLProtocol
 from asyncio.trsock import TransportSocket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -178,7 +179,7 @@ class Chunks:
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._chunks = response.content.iter_any()
-        self._socket = _socket(response)
+        self._socket = _socket_of(response)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -187,11 +188,11 @@ class Chunks:
         return await anext(self._chunks)
 
     def gather(self, size: int) -> bool:
-        """Have the kernel say that there is something to read once there are so many bytes, or the end.
+        """Have the socket reported as readable only once ``size`` bytes, or the end, have arrived.
 
-        Returns whether it can.
+        Returns whether the system can: Linux also reports what is there when the size is lowered.
         """
-        if self._socket is None:
+        if self._socket is None or sys.platform != "linux":
             return False
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
@@ -368,14 +369,14 @@ class HTTPTransport:
             self._shown = (identity.certificate, identity.key)
 
 
-def _socket(response: aiohttp.ClientResponse) -> TransportSocket | None:
+def _socket_of(response: aiohttp.ClientResponse) -> TransportSocket | None:
     transport = response.connection.transport if response.connection else None
     return transport.get_extra_info("socket") if transport else None
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:
     """Let the kernel ask whether the peer of an idle watch is still there."""
-    sock = _socket(response)
+    sock = _socket_of(response)
     if sock is None:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

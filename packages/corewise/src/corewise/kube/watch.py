@@ -82,9 +82,8 @@ class LineSplitter:
 class Gathering:
     """Has the changes of a watch pile up in the kernel, so that one waking of the program takes in many.
 
-    Waking costs a program that has rested for a second as much as twenty changes: its caches are cold. So a
-    change that comes alone is taken in at once, and those that come after it when ``seconds`` are over, when
-    there are ``MANY`` bytes of them, or when somebody asks.
+    A change that comes alone is taken in at once, and those that come after it at the next beat of
+    ``seconds``, when there are ``MANY`` bytes of them, or when somebody asks.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -128,7 +127,7 @@ class Gathering:
 
 
 MANY = 1 << 19
-"""Bytes: 100 pods of 5 KB. Linux makes room for them in the socket, and of 6 MiB (tcp_rmem) gives up to 3."""
+"""Bytes: 100 pods of 5 KB. Linux enlarges the receive buffer for them, up to half the maximum of tcp_rmem."""
 _IDLE_TURNS = 6
 """Turns of the event loop in which a watch that does not go on has nothing more to take in."""
 _MORE = READ_BUFFER // 8
@@ -171,7 +170,7 @@ async def _lines(
         if gathering:
             gathering.step()
         yield splitter.feed(chunk)
-        if gathering and len(chunk) < _MORE and isinstance(chunks, Chunks):
+        if gathering and not splitter.pending and len(chunk) < _MORE and isinstance(chunks, Chunks):
             gathering.begin(chunks)
     if splitter.pending:
         raise TransportError(f"{request.label}: the watch was cut inside an event")

@@ -57,7 +57,7 @@ _LOOK_EVERY = 5.0
 _PAUSE = 1.0
 """Seconds from one look at the ledgers to the next, whatever happens: one at 10,000 entries takes 0.3 s."""
 _GATHERING = 2.0
-"""Seconds for which events of pods stay unread while kube-scheduler asks nothing."""
+"""Seconds, about, for which events of pods stay unread while kube-scheduler asks nothing."""
 _EXPIRY, _LEDGERS = "expiry", "ledgers"
 _BEAT_LIMIT = 120.0
 

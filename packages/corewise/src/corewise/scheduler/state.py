@@ -31,8 +31,6 @@ from corewise.workload.pods import WORKLOAD_PODS, Pod
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 BOUND = f"spec.nodeName!=,{UNFINISHED}"
-_GATHERING = 0.5
-"""Seconds."""
 
 
 class ClusterState:
@@ -51,7 +49,7 @@ class ClusterState:
         on_room: Callable[[], None] = lambda: None,
         rules: QoSRules = DEFAULT_RULES,
         pods: str = BOUND,
-        gathering: float = _GATHERING,
+        gathering: float = 0.5,
     ) -> None:
         self._clock = clock
         self._on_pod = on_pod

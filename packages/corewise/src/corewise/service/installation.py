@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY = 10.0
 GRACE = 30.0
+_SETTLED = GRACE - 1
+"""A look that comes GRACE after another one may come milliseconds early."""
 
 ClientConfig: TypeAlias = Callable[[str], dict[str, Any]]
 Objects: TypeAlias = Sequence[tuple[Resource[Any], dict[str, Any]]]
@@ -200,7 +202,7 @@ class Installer:
         now = self._clock.monotonic()
         if changed or number not in self._steady or self._steady[number][0] is not wanted:
             self._steady[number] = (wanted, now)
-        settled = stopped or now - self._steady[number][1] >= GRACE
+        settled = stopped or now - self._steady[number][1] > _SETTLED
         if superfluous and settled and (not by_policy or await alternative.works()):
             for resource, obj in reversed(superfluous):
                 await self._remove(resource, obj["metadata"]["name"])
@@ -214,7 +216,7 @@ class Installer:
         superfluous, now = await self._present(objects), self._clock.monotonic()
         if number not in self._steady or self._steady[number][0] is not Path.FILE:
             self._steady[number] = (Path.FILE, now)
-        if superfluous and now - self._steady[number][1] >= GRACE:
+        if superfluous and now - self._steady[number][1] > _SETTLED:
             for resource, obj in reversed(superfluous):
                 await self._remove(resource, obj["metadata"]["name"])
             log.info("switched over", extra=fields(now_by=Path.FILE.value))
