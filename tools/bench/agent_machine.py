@@ -1,7 +1,7 @@
 """The cgroups that the agent's benchmark runs on: the kernel's own where that may be, else files.
 
 With root and a writable cgroup v1 they are real, below one cgroup that is removed at the end, and the agent
-is in one of its own; the rest of the machine is this one. Elsewhere they are files of a simulated machine
+is in one of its own; a process sleeps in each container, and the rest of the machine is this one. Elsewhere they are files of a simulated machine
 (v2).
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import Popen
 
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quota_targets import targets_of
@@ -25,6 +26,8 @@ from corewise_lab.machines import CATALOG, Machine
 from kernel.cgroup_writes import layout_here, write_quota
 
 PERIOD = Microseconds(100_000)
+_SLEEP = 3600
+"""Seconds after which processes end by themselves, if nobody ends them."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class BenchMachine:
     agents: Path | None = None
     """The agent's own cgroup in the memory hierarchy, if these are the kernel's."""
     made: list[str] = field(default_factory=list)
+    sleepers: list[Popen[bytes]] = field(default_factory=list)
+    """A process for each container, where the cgroups are the kernel's: none runs."""
 
     @property
     def files(self) -> CgroupFiles:
@@ -49,13 +54,15 @@ class BenchMachine:
             return find_pod_cgroups(files, self.cgroup_root)
 
     def start(self, pods: list[QuotaPod]) -> None:
-        """Make the pods' cgroups, with kubelet's quotas."""
+        """Make the pods' cgroups, with kubelet's quotas; in the kernel's a process sleeps in each container."""
         names = self.names
         with self.files as files:
             for pod in pods:
                 for target in targets_of(pod, pod.spec, names):
                     self.make(target.cgroup)
                     write_quota(files, target.cgroup, target.quota(PERIOD, ONE))
+                    if target.container and self.layout.version is Version.V1:
+                        self._sleep_in(target.cgroup)
 
     def quotas(self, pods: list[QuotaPod]) -> list[int | None]:
         """Return the quotas of all containers."""
@@ -71,18 +78,31 @@ class BenchMachine:
     def make(self, cgroup: str) -> None:
         """Make a cgroup in every hierarchy that the agent uses."""
         self.made.append(cgroup)
-        for mount in {self.layout.mounts["cpu"], self.layout.mounts["cpuacct"]}:
+        for mount in self._mounts:
             directory = mount / cgroup[1:]
             directory.mkdir(exist_ok=True)
             if self.layout.version is Version.V2:
                 (directory / "cpu.max").write_text(f"max {PERIOD}\n")
                 (directory / "cpu.stat").write_text("usage_usec 0\n")
 
+    def _sleep_in(self, cgroup: str) -> None:
+        sleeper = Popen(("sleep", str(_SLEEP)))
+        self.sleepers.append(sleeper)
+        for mount in self._mounts:
+            (mount / cgroup[1:] / "cgroup.procs").write_text(str(sleeper.pid))
+
+    @property
+    def _mounts(self) -> set[Path]:
+        return {self.layout.mounts["cpu"], self.layout.mounts["cpuacct"]}
+
     def remove(self) -> None:
-        """Remove the cgroups, if the kernel holds them."""
+        """End the processes, and remove the cgroups, if the kernel holds them."""
+        for each in self.sleepers:
+            each.kill()
+            each.wait()
         if self.layout.version is Version.V1:
             for cgroup in reversed(self.made):
-                for mount in {self.layout.mounts["cpu"], self.layout.mounts["cpuacct"]}:
+                for mount in self._mounts:
                     (mount / cgroup[1:]).rmdir()
 
 
