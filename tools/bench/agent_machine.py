@@ -27,7 +27,7 @@ from kernel.cgroup_writes import layout_here, write_quota
 
 PERIOD = Microseconds(100_000)
 _SLEEP = 3600
-"""Seconds after which processes end by themselves, if nobody ends them."""
+"""Seconds after which processes end by themselves, if they are not ended before."""
 
 
 @dataclass(slots=True)
