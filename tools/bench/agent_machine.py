@@ -1,8 +1,8 @@
 """The cgroups that the agent's benchmark runs on: the kernel's own where that may be, else files.
 
 With root and a writable cgroup v1 they are real, below one cgroup that is removed at the end, and the agent
-is in one of its own; a process sleeps in each container, and the rest of the machine is this one. Elsewhere they are files of a simulated machine
-(v2).
+is in one of its own. A process sleeps in each container, and the rest of the machine is this one. Elsewhere
+they are files of a simulated machine (v2).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BenchMachine:
             return find_pod_cgroups(files, self.cgroup_root)
 
     def start(self, pods: list[QuotaPod]) -> None:
-        """Make the pods' cgroups, with kubelet's quotas; in the kernel's a process sleeps in each container."""
+        """Make the pods' cgroups, with kubelet's quotas, and a process in each container that is real."""
         names = self.names
         with self.files as files:
             for pod in pods:
