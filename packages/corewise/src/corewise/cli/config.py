@@ -73,7 +73,7 @@ def command() -> None:
     "--largest-amplification",
     metavar="RATIO",
     callback=read(Ratio.parse),
-    show_default=f"the manager's own, if the nodes come with it, else {LARGEST_AMPLIFICATION_RATIO}",
+    show_default=f"the manager's own where --cluster or DUMP has it, else {LARGEST_AMPLIFICATION_RATIO}",
     help="The manager's largest amplification ratio.",
 )
 @output.option((Form.TABLE, Form.JSON))
