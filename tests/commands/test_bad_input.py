@@ -18,11 +18,9 @@ CASES = [
     ("explain node '' --from {dump}", 2, "it is empty: write a name"),
     ("explain pod shop/ --from {dump}", 2, "it is empty: write a name"),
     ("explain suppression '' --from {dump}", 2, "it is empty: write a name"),
-    (
-        "explain pod nosuch --from {dump}",
-        4,
-        "there is no pod default/nosuch\n  list the pods with: kubectl get",
-    ),
+    ("explain pod nosuch --from {dump}", 4, "there is no pod default/nosuch\n  namespace default has none"),
+    ("explain pod nosuch --from nothing", 4, "there is no pod default/nosuch\n  the file has no pods"),
+    ("explain interference nosuch --from nothing", 4, "default/nosuch\n  the file has no pods"),
     ("explain reason ''", 2, "'' is unknown; docs/reference/index.md lists all."),
     ("audit --reason Nonsense", 2, "'Nonsense' is unknown; docs/reference/index.md lists all."),
     ("nodes --kubeconfig empty", 5, "empty: no current-context is set\n  is it a kubeconfig?"),
@@ -57,6 +55,7 @@ def test_bad_call_says_what_is_wrong_and_remedy(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").touch()
+    (tmp_path / "nothing").write_text('{"items": []}')
     (tmp_path / "binary").write_bytes(b"\xff\xfe\0")
     shutil.copytree(INPUTS / "compute" / "hosts", tmp_path / "hosts")
     words = call.format(dump=DUMP, flavor=FLAVOR).replace("''", "EMPTY").split()

@@ -16,7 +16,7 @@ from corewise.quantities import MILLI
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
 from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod, list_pod
-from corewise.views.errors import ObjectNotFoundError
+from corewise.views.errors import no_pod
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.new_pod import pod_remarks
 from corewise.views.text import count, cpus
@@ -38,9 +38,7 @@ async def read_pod(
             findings = (*listed.findings, *await pod_remarks(client, raw, missing))
             return replace(listed, findings=findings, missing=tuple(missing))
         except NotFound as error:
-            where = f"{namespace or 'default'}/{pod}"
-            hint = "list the pods with: kubectl get pods -A"
-            raise ObjectNotFoundError(f"there is no pod {where}", hint=hint) from error
+            raise await no_pod(client, namespace or "default", pod) from error
 
 
 def explain_pod(listed: ListedPod, node: str) -> Explanation:

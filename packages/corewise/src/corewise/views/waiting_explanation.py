@@ -19,7 +19,7 @@ import msgspec
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from corewise.views.errors import ObjectNotFoundError
+from corewise.views.errors import no_pod
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.offline_reports import age_text, agent_command
 from corewise.views.text import count
@@ -54,8 +54,7 @@ async def read_waiting(client: Client, name: str, now: datetime) -> tuple[Explan
         try:
             pod = await client.get(WORKLOAD_PODS, pod_name, namespace or "default")
         except NotFound as error:
-            hint = "list the pods with: kubectl get pods -A"
-            raise ObjectNotFoundError(f"there is no pod {where}", hint=hint) from error
+            raise await no_pod(client, namespace or "default", pod_name) from error
         subject = WaitSubject(where, pod)
         if pod.spec.node_name:
             try:
