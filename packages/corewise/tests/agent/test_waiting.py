@@ -208,10 +208,11 @@ def test_the_report_keeps_those_that_wait_most() -> None:
 
 
 class Machine:
-    """Files of a node with cgroup v2, cgroupfs and one CPU."""
+    """Files of a node with cgroup v2 and cgroupfs."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, cpus: int = 1) -> None:
         self.root = root
+        self.cpus = cpus
         self.kubepods = root / "sys/fs/cgroup/kubepods"
         self.names = PodCgroups(Driver.CGROUPFS, "/kubepods")
         (root / "proc").mkdir()
@@ -220,7 +221,7 @@ class Machine:
         self.busy(0)
 
     def busy(self, ticks: int) -> None:
-        (self.root / "proc/stat").write_text(stat_text(1, ticks))
+        (self.root / "proc/stat").write_text(stat_text(self.cpus, ticks))
 
     def pressure(self, waited: int) -> None:
         """Write the microseconds in which something on the node waited for a CPU."""
@@ -295,6 +296,30 @@ def test_a_sample_divides_the_node_among_pods(tmp_path: Path) -> None:
     assert (web.for_others, web.among_itself, web.throttled) == pytest.approx((0.2, 0.025, 0.1))
     assert sampler.sources == {WEB: WaitSource.PRESSURE, BATCH: WaitSource.PRESSURE}
     assert not sampler.unknown
+
+
+@pytest.mark.parametrize(
+    ("used", "full", "waited"),
+    [
+        (4.0, 0.5, 4.0),  # on 8 CPUs, each of them half of the time
+        (0.5, 0.5, 0.5),  # on one
+        (0.1, 0.05, 0.05),  # on one, and mostly asleep
+        (0.4, 0.96, 7.68),  # more CPUs than the node has would fit
+        (0.0, 1.0, 1.0),
+    ],
+)
+def test_pressure_is_the_mean_of_several_cpus(
+    tmp_path: Path, used: float, full: float, waited: float
+) -> None:
+    machine = Machine(tmp_path, cpus=8)
+    machine.counts("web", 0, 0)
+    sampler = machine.sampler()
+    sampler.sample(0.0, PODS[:1])
+    machine.counts("web", round(used * 1e6), round(full * 1e6), among=10_000)
+    found = sampler.sample(1.0, PODS[:1])
+    assert found is not None
+    assert found.waits[WEB].for_others == pytest.approx(waited)
+    assert found.waits[WEB].among_itself == pytest.approx(0.01 * waited / full)
 
 
 def test_what_cannot_have_changed_is_not_read(tmp_path: Path) -> None:

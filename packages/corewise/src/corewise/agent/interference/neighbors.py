@@ -236,16 +236,19 @@ def _interval(before: _Counters, after: _Counters, owners: frozenset[str]) -> In
     waits = {}
     for uid, (first, last) in both.items():
         others = used[OUTSIDE] if uid in owners else max(0.0, shared - used[uid])
-        wait = _wait(first, last, span, used[uid], others)
+        wait = _wait(first, last, span, used[uid], others, after.busy.cpus)
         if wait is not None:
             waits[uid] = wait
     return Interval(elapsed, after.busy.cpus, used, waits, owners)
 
 
-def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, others: float) -> Wait | None:
+def _wait(
+    first: _PodCounters, last: _PodCounters, span: float, used: float, others: float, cpus: int
+) -> Wait | None:
     """Return the wait of one pod; None if it is not known, or was counted by two sources.
 
-    ``used`` and ``others``: the CPUs that it used, and those of everyone else who may run where it runs.
+    ``used`` and ``others``: the CPUs that it used, and those of everyone else who may run where it runs, on a
+    node of ``cpus``.
     """
     was, now = first.wait, last.wait
     if isinstance(was, Finding) or isinstance(now, Finding) or was.source is not now.source:
@@ -263,5 +266,16 @@ def _wait(first: _PodCounters, last: _PodCounters, span: float, used: float, oth
         return Wait(for_others, waited - for_others, throttled)
     waited = max(0, now.waited - was.waited) / span
     among = max(0.0, (now.any_waited - was.any_waited) / span - waited)
-    inside = throttled if now.source is WaitSource.PRESSURE else 0.0
-    return Wait(max(0.0, waited - inside), among, throttled)
+    if now.source is not WaitSource.PRESSURE:
+        return Wait(waited, among, throttled)
+    wanted = _cpus_wanted(waited, used, cpus)
+    return Wait(max(0.0, waited * wanted - throttled), among * wanted, throttled)
+
+
+def _cpus_wanted(waited: float, used: float, cpus: int) -> float:
+    """Return on how many CPUs a pod ran or waited, at least; ``waited``: the mean of theirs.
+
+    Where it always wants to run, it runs on each of them while it does not wait.
+    """
+    running = 1.0 - waited
+    return min(cpus, max(1.0, used / running)) if running > 0 else 1.0
