@@ -433,6 +433,38 @@ def test_selector_with_a_typo_is_an_error(selector: str, told: str) -> None:
     assert told in of_nodes
 
 
+@pytest.mark.parametrize(
+    ("selector", "warns"),
+    [
+        ("{matchLabels: {app: b}}", True),
+        ("{matchExpressions: [{key: tier, operator: NotIn, values: [batch]}]}", True),
+        ("{matchLabels: {app: a}}", False),
+        ("{matchLabels: {tier: batch}}", False),
+    ],
+)
+def test_selector_of_another_types_pods_warns(selector: str, warns: bool) -> None:
+    every = ", ".join(f"{metric}: 1" for metric in RANKED)
+    two = f"{{a: {{selector: {selector}, affinity: {{{every}}}}}, b: {{profile: {{}}, affinity: {{{every}}}}}}}"
+    parsed = parse_interference(inside(f"profiles: {two}"))
+    told = [str(each) for each in parsed.warnings if "fits no node (ProfileConflict)" in each.message]
+    assert ["interference.profiles.a: its selector takes in app=b" in each for each in told] == [True] * warns
+
+
+@pytest.mark.parametrize(
+    ("profiles", "warns"),
+    [
+        ("{a: {profile: {memoryBandwidth: 1GB/s}}}", True),
+        ("{a: {profile: {memoryBandwidth: 2GB/s}}}", False),
+        ("{a: {profile: {}, affinity: {cpu: 1}}}", False),
+        ("{default: {profile: {}}}", False),
+    ],
+)
+def test_types_that_are_never_asked_about_warn(profiles: str, warns: bool) -> None:
+    parsed = parse_interference(inside(f"profiles: {profiles}"))
+    found = [each for each in parsed.warnings if "kube-scheduler asks about no pod" in each.message]
+    assert len(found) == warns
+
+
 @pytest.mark.parametrize("selector", ["{}", "{matchLabels: {}}"])
 def test_profile_that_selects_every_pod_warns(selector: str) -> None:
     every = ", ".join(f"{metric}: 1" for metric in RANKED)

@@ -7,6 +7,7 @@ its profile has no affinity, below askAbove   no
 it has no profile                             no
 it owns CPUs by its class                     no: kube-scheduler asks about it anyway
 of a DaemonSet; bound; names the resource     no
+of a system priority                          no: it keeps the cluster alive, corewise too
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import parse_interference
 from corewise.scheduler.marking import (
     has_stake,
+    is_missed,
     marked,
     mutating_policy,
     policy_binding,
@@ -135,6 +137,8 @@ TIERED = {"tier": "batch", "team": "x", "example.com/heavy": "no"}
         (a_pod("slowed", labels={QOS_CLASS: "LSR"}), False),
         (a_pod("slowed", owner="DaemonSet"), False),
         (a_pod("slowed", nodeName="n1"), False),
+        (a_pod("slowed", priority=2_000_000_000), False),
+        (a_pod("slowed", priority=1_000_000_000), True),
     ],
 )
 async def test_pods_with_a_stake_are_marked(pod: dict[str, Any], is_marked: bool) -> None:
@@ -177,6 +181,12 @@ def test_only_the_policy_fails_for_pods_that_wait(away: str, policy: str) -> Non
 def test_bandwidth_counts_above_the_threshold_alone(above: str, names: str) -> None:
     settings = configured(f"{TEXT}  askAbove: {above}\n")
     assert sorted(each.name for each in settings.at_stake) == names.split()
+
+
+@pytest.mark.parametrize(("owner", "missed"), [("", True), ("ReplicaSet", True), ("Node", False)])
+def test_static_pods_are_not_missed(owner: str, missed: bool) -> None:
+    pod = msgspec.convert(a_pod("slowed", owner=owner, nodeName="n1"), Pod, strict=False)
+    assert is_missed(pod, configured()) == missed
 
 
 def test_nobody_has_a_stake_without_configuration() -> None:

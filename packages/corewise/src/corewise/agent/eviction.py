@@ -42,7 +42,6 @@ from corewise.kube.errors import (
 from corewise.quantities import Ratio, deamplified_ceil
 from corewise.service.logs import fields
 from corewise.suppression.eviction import (
-    SYSTEM_CRITICAL,
     EvictionSample,
     EvictionState,
     EvictionVerdict,
@@ -53,6 +52,7 @@ from corewise.suppression.eviction import (
 from corewise.suppression.offer import Usage
 from corewise.vocabulary.names import STATIC_POD
 from corewise.vocabulary.offline_report import EvictionReport
+from corewise.vocabulary.qos import SYSTEM_CRITICAL
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)

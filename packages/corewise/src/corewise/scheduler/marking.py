@@ -7,7 +7,9 @@ amount. So a pod is marked when it is created, and everybody else's pods never p
   more bytes/s than ``askAbove``;
 - it is not bound yet, and names the resource in no container;
 - it owns no CPUs by its class: kube-scheduler asks about such pods anyway;
-- it belongs to no DaemonSet: such a pod goes to the node that it was made for.
+- it belongs to no DaemonSet: such a pod goes to the node that it was made for;
+- its priority is below that of system-cluster-critical: those pods keep the cluster alive, corewise's own among
+  them, so they may not wait for it.
 
 The amount is 0. kube-scheduler's own check of resources passes over amounts of 0, and so do other schedulers
 and kubelet: a marked pod is scheduled also where kube-scheduler was not told of the extender.
@@ -44,7 +46,7 @@ from corewise.scheduler.policy import (
 from corewise.service.installation import Alternative, ClientConfig, Objects, Path
 from corewise.service.webhooks import Answer, Review, allowed, webhook
 from corewise.vocabulary.names import INTERFERENCE_RESOURCE, QOS_CLASS
-from corewise.vocabulary.qos import OWNERS_OF_CPUS
+from corewise.vocabulary.qos import OWNERS_OF_CPUS, SYSTEM_CRITICAL
 from corewise.vocabulary.selectors import LabelSelector, Operator, Requirement
 from corewise.workload.pods import WORKLOAD_PODS, Pod
 
@@ -52,6 +54,8 @@ NAME = "corewise-interference"
 """Of the policy, its binding, and the webhook configuration."""
 WEBHOOK_PATH = "/mark-interference"
 _DAEMON_SET = "DaemonSet"
+_NODE = "Node"
+"""The owner of the mirror of a static pod, which kubelet starts by itself."""
 
 Settings = Callable[[], InterferenceConfiguration | None]
 """What is in force now; None while interference is not configured."""
@@ -63,12 +67,16 @@ def has_stake(pod: Pod, settings: InterferenceConfiguration | None) -> bool:
         return False
     if any(each.kind == _DAEMON_SET for each in pod.metadata.owner_references):
         return False
+    if (pod.spec.priority or 0) >= SYSTEM_CRITICAL:
+        return False
     return any(each in settings.at_stake for each in settings.types_of(pod.metadata.labels))
 
 
 def is_missed(pod: Pod, settings: InterferenceConfiguration | None) -> bool:
-    """Whether a bound pod was placed as a plain one although it has a stake."""
-    return has_stake(pod, settings) and not requests_it(pod, INTERFERENCE_RESOURCE)
+    """Whether a bound pod was placed as a plain one although it has a stake; a static pod never is."""
+    if requests_it(pod, INTERFERENCE_RESOURCE) or not has_stake(pod, settings):
+        return False
+    return all(each.kind != _NODE for each in pod.metadata.owner_references)
 
 
 def match_conditions(settings: InterferenceConfiguration) -> list[dict[str, str]]:
@@ -80,6 +88,7 @@ def match_conditions(settings: InterferenceConfiguration) -> list[dict[str, str]
         "of-no-daemon-set": (
             f'!object.metadata.?ownerReferences.orValue([]).exists(r, r.kind == "{_DAEMON_SET}")'
         ),
+        "below-system-critical": f"object.spec.?priority.orValue(0) < {SYSTEM_CRITICAL}",
     }
     own = [{"name": name, "expression": text} for name, text in conditions.items()]
     return [*own, *unmarked(INTERFERENCE_RESOURCE)]

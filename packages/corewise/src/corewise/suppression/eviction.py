@@ -46,8 +46,6 @@ FRESH_FOR = 15.0
 REFUSED_FOR = 60.0
 GONE_WITHIN = 120.0
 """Four times Kubernetes' default grace period."""
-SYSTEM_CRITICAL = 2_000_000_000
-"""The priority of system-cluster-critical; system-node-critical is above. No user's class may be as high."""
 _HYSTERESIS = 2
 _USED_UP = 90
 _SHOWN = 3

@@ -28,6 +28,8 @@ from corewise.vocabulary.names import QOS_CLASS, RESTRICTED_QOS_NAMESPACES
 from corewise.vocabulary.reasons import Reason
 
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
+SYSTEM_CRITICAL = 2_000_000_000
+"""The priority of system-cluster-critical; system-node-critical is above. No user's class may be as high."""
 EXEMPT_CLASSES = frozenset({"SYSTEM", "BE"})
 """Normalization leaves the quotas of their pods alone."""
 RESTRICTED_CLASSES = frozenset({"LSE", "SYSTEM"})

@@ -277,6 +277,13 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
         ask_above=either(whole_amount(decoder, fields["askAbove"], BANDWIDTH), _DEFAULTS.ask_above),
         while_away=either(decoder.choice(fields["whileAway"], WhileAway), _DEFAULTS.while_away),
     )
+    if config.profiles and not config.at_stake:
+        decoder.warn(
+            fields["profiles"],
+            "kube-scheduler asks about no pod, unless about all (--pods all): no profile but default has an "
+            "affinity above 0 or moves more than askAbove",
+        )
+    _warn_of_conflicts(decoder, fields["profiles"], config)
     _warn_unplaceable(decoder, fields["profiles"], config)
     _warn_unread(decoder, fields["metrics"], config)
     if metrics_are_right:
@@ -359,6 +366,26 @@ def _rule(decoder: Decoder, place: Place) -> CapacityRule:
         decoder.error(fields["value"], "0 is not a capacity: leave out the rule if it is unknown")
     selector = read_label_selector(decoder, fields["selector"])
     return CapacityRule(selector, value or 0, decoder.position(place)[0])
+
+
+def _warn_of_conflicts(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
+    """Warn of selectors that select a pod whose only label says that it is of another type."""
+    selectors = {
+        name: each.selector
+        for name, each in config.profiles.items()
+        if each.selector and each.selector.requirements
+    }
+    for key, _ in decoder.entries(place) if selectors else ():
+        if (name := str(key.path[-1])) not in selectors:
+            continue
+        by_label = ((each, {config.type_label: each}) for each in config.profiles if each != name)
+        others = [each for each, labels in by_label if selectors[name].matches(labels)]
+        if others:
+            decoder.warn(
+                key,
+                f"its selector takes in {config.type_label}={others[0]}, which is a type too: a pod of two types "
+                "that kube-scheduler asks about fits no node (ProfileConflict); have the selector exclude it",
+            )
 
 
 def _warn_unplaceable(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
