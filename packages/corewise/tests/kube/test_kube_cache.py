@@ -24,6 +24,7 @@ from corewise.kube.errors import (
     Forbidden,
     Gone,
     KubeError,
+    NotFound,
     Status,
     TooManyRequests,
     TransportError,
@@ -531,3 +532,10 @@ def quiet(stream: Callable[[Request], AsyncIterator[bytes]]) -> Callable[[Reques
             return
 
     return quieted
+
+
+def test_kind_that_is_not_served_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    missing = Lists(NotFound(Status(code=404, message="no such kind")))
+    follow(*[missing] * 9, Lists(listing(5)), Watches("5", error=TOO_OLD), *[missing] * 9)
+    told = [record.message.removeprefix("following nodes: ") for record in caplog.records]
+    assert told == ["no such kind", "too old", "no such kind"]  # again, since it was there in between

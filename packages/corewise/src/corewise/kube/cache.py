@@ -219,10 +219,13 @@ class Cache(Generic[T]):
 
     def _failed(self, error: KubeError) -> None:
         self._failures += 1
+        known = isinstance(error, NotFound) and isinstance(self.last_error, NotFound)
         self.last_error = error
         # The first cut is an API server's restart or a load balancer's habit; a person should see the second.
+        # A cluster without an optional kind is asked again and again, and said once to have none.
         level = logging.WARNING if self._failures > 1 or not error.retryable else logging.INFO
-        _log.log(level, "following %s: %s", self._resource.plural, error.log_text)
+        if not known:
+            _log.log(level, "following %s: %s", self._resource.plural, error.log_text)
         if isinstance(error, Gone | LineTooLongError) or self._failures >= RELIST_AFTER:
             self._version = ""
 
