@@ -206,7 +206,7 @@ async def test_command_writes_and_renews_what_kube_scheduler_needs(
     world.server.write_kubeconfig(kubeconfig)
     folder = tmp_path / "made" / "certificates"
 
-    async def written() -> Result:
+    async def written(*more: str) -> Result:
         command = [
             "scheduler",
             "config",
@@ -214,6 +214,7 @@ async def test_command_writes_and_renews_what_kube_scheduler_needs(
             str(kubeconfig),
             "--write-certificates",
             str(folder),
+            *more,
         ]
         return await asyncio.to_thread(CliRunner().invoke, corewise, command)
 
@@ -242,6 +243,9 @@ async def test_command_writes_and_renews_what_kube_scheduler_needs(
         context.load_cert_chain(files["certFile"], files["keyFile"])
         assert await asked(scheduler, context) == 200
 
-        assert "restart kube-scheduler" not in (await written()).stderr
+        assert "kube-scheduler will refuse the extender: its certificate is for" in answer.stderr
+        right = await written("--url", "https://127.0.0.1:1")
+        assert "refuse" not in right.stderr
+        assert "restart kube-scheduler" not in right.stderr
         (folder / "ca.crt").write_text("another")
         assert "restart kube-scheduler, which reads it only when it starts" in (await written()).stderr

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -31,10 +33,10 @@ from corewise.cli.options import (
 )
 from corewise.cli.output import print_manifests
 from corewise.config.interference.model import WhileAway
-from corewise.kube.certificates import made_at, not_after
+from corewise.kube.certificates import CertificateError, hosts_of, made_at, not_after
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
-from corewise.kube.errors import NotFound
+from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.resources import SECRETS
 from corewise.prometheus.client import ServerURLError, checked_url
 from corewise.scheduler import marking
@@ -51,6 +53,7 @@ from corewise.scheduler.installation import (
     CLIENT_SECRET_NAME,
     KEY_FILE,
     PROFILED_WEIGHT,
+    SECRET_NAME,
     SERVICE_URL,
     WEIGHTS,
     Pods,
@@ -61,6 +64,7 @@ from corewise.scheduler.policy import mutating_policy, policy_binding
 from corewise.scheduler.program import run_scheduler
 from corewise.service.logs import LogFormat, configure
 from corewise.service.program import DRAIN, freeze_gc
+from corewise.views.text import some
 from corewise.vocabulary.qos import QoSRules
 
 
@@ -211,7 +215,7 @@ def config_command(
         raise click.UsageError("--weight is for --pods owned,profiled and all")
     where = str(folder.absolute()) if folder else CERTIFICATES
     if folder:
-        _write_certificates(folder, **cluster)
+        _write_certificates(folder, server_name or str(urlsplit(url).hostname), **cluster)
     tls = {
         "caFile": ca_file or f"{where}/{CA_FILE}",
         "certFile": cert_file or f"{where}/{CERT_FILE}",
@@ -255,9 +259,14 @@ def policy_command(config_file: str | None, restricted_qos_namespace: tuple[str,
     print_manifests(*manifests)
 
 
-def _write_certificates(folder: Path, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:
-    """Write the client certificate, its key and the authorities, and print how long they are valid."""
-    data = asyncio.run(_client_secret(load_config(kubeconfig, context), namespace))
+def _write_certificates(
+    folder: Path, host: str, *, kubeconfig: str | None, context: str | None, namespace: str
+) -> None:
+    """Write the client certificate, its key and the authorities, and print how long they are valid.
+
+    ``host``: the name or address that kube-scheduler will verify the extender by.
+    """
+    data, hosts = asyncio.run(_secrets(load_config(kubeconfig, context), namespace))
     texts = {CERT_FILE: data["tls.crt"], KEY_FILE: data["tls.key"], CA_FILE: data["ca.crt"]}
     make_folder(folder)
     authorities = folder / CA_FILE
@@ -277,26 +286,38 @@ def _write_certificates(folder: Path, *, kubeconfig: str | None, context: str | 
         click.echo(
             f"{CA_FILE} has changed: restart kube-scheduler, which reads it only when it starts.", err=True
         )
+    if hosts and host not in hosts:
+        click.echo(
+            f"kube-scheduler will refuse the extender: its certificate is for {some(sorted(hosts))}, not for "
+            f"{host}. Choose --url or --server-name so that it verifies one of these.",
+            err=True,
+        )
 
 
-async def _client_secret(cluster: ClusterConfig, namespace: str) -> Mapping[str, bytes]:
-    """Return the contents of the Secret of the client certificate.
+async def _secrets(cluster: ClusterConfig, namespace: str) -> tuple[Mapping[str, bytes], frozenset[str]]:
+    """Return the contents of the Secret of the client certificate, and whom the extender's is for.
+
+    Nothing is known of the latter where the account may not read it, or the extender has one from a file.
 
     Raises:
-        Failure: if there is none, or it is incomplete.
+        Failure: if there is no client certificate, or it is incomplete.
     """
+    hosts: frozenset[str] = frozenset()
     where = f"Secret {namespace}/{CLIENT_SECRET_NAME}"
     async with Client(cluster) as client:
         try:
             data = (await client.get(SECRETS, CLIENT_SECRET_NAME, namespace)).data
         except NotFound:
             data = {}
+        with suppress(NotFound, Forbidden, CertificateError):
+            serving = (await client.get(SECRETS, SECRET_NAME, namespace)).data.get("tls.crt", b"")
+            hosts = hosts_of(serving.decode())
     if not all(data.get(key) for key in ("tls.crt", "tls.key", "ca.crt")):
         hint = (
             "`corewise scheduler --manage-webhooks` makes it within seconds, unless it runs with --client-ca"
         )
         raise Failure(f"{where} holds no client certificate", hint=hint, exit_code=ExitCode.NOT_FOUND)
-    return data
+    return data, hosts
 
 
 def _serve(
