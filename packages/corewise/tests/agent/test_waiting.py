@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from itertools import repeat
@@ -125,6 +126,25 @@ def test_an_antagonist_is_named_within_a_dozen_looks() -> None:
     assert set(watch.verdicts) == {WEB}
 
 
+@pytest.mark.parametrize(
+    ("wait", "reason"),
+    [
+        (Wait(0.0, throttled=0.3), Reason.OWN_QUOTA_THROTTLES),
+        (Wait(0.0, among_itself=0.3), Reason.OWN_THREADS_WAIT),
+        (Wait(0.0, throttled=0.05), None),
+        (Wait(0.0, among_itself=0.05), None),
+    ],
+)
+def test_pod_held_by_itself_is_judged_on_a_quiet_node(wait: Wait, reason: Reason | None) -> None:
+    """It runs 0.3, and nothing else hurries: it is looked at every five seconds."""
+    held = replace(interval(0.0, seconds=5.0), waits={WEB: wait, BATCH: Wait(0.0)})
+    watch, pauses = watched([held] * 8)
+    assert set(pauses) == {REST}
+    assert {uid: each.judgment.reason for uid, each in watch.verdicts.items()} == (
+        {WEB: reason} if reason else {}
+    )
+
+
 def test_one_judgment_alone_names_nobody() -> None:
     watch, _ = watched([interval(0.3)] * 9)
     assert not watch.verdicts
@@ -229,21 +249,28 @@ class Machine:
         directory.mkdir(exist_ok=True)
         (directory / "cpu").write_text(f"some avg10=0.00 avg60=0.00 avg300=0.00 total={waited}\n")
 
-    def counts(self, name: str, used: int, waited: int, throttled: int = 0, among: int = 0) -> None:
-        """Write microseconds of CPU time used, waited for others, throttled, and waited among itself."""
-        directory = self.kubepods / f"burstable/poduid-{name}"
+    def counts(
+        self, name: str, used: int, waited: int, throttled: int = 0, among: int = 0,
+        *, kind: str = "burstable", of_container: int | None = None,
+    ) -> None:  # fmt: skip
+        """Write microseconds of CPU time used, waited for others, throttled, and waited among itself.
+
+        ``of_container``: what its container was throttled, if that is not the mean of its CPUs.
+        """
+        counted = throttled if of_container is None else of_container
+        directory = self.kubepods / f"{kind}/poduid-{name}"
         (directory / name).mkdir(parents=True, exist_ok=True)
         total = waited + throttled
         (directory / "cpu.stat").write_text(f"usage_usec {used}\nthrottled_usec 0\n")
-        (directory / name / "cpu.stat").write_text(f"usage_usec {used}\nthrottled_usec {throttled}\n")
+        (directory / name / "cpu.stat").write_text(f"usage_usec {used}\nthrottled_usec {counted}\n")
         (directory / "cpu.pressure").write_text(
             f"some avg10=0.00 avg60=0.00 avg300=0.00 total={total + among}\n"
             f"full avg10=0.00 avg60=0.00 avg300=0.00 total={total}\n"
         )
 
-    def tasks(self, name: str, tasks: Mapping[int, tuple[float, float]]) -> None:
+    def tasks(self, name: str, tasks: Mapping[int, tuple[float, float]], kind: str = "burstable") -> None:
         """Write the seconds that each task of a pod ran and waited."""
-        (self.kubepods / f"burstable/poduid-{name}/cgroup.threads").write_text("\n".join(map(str, tasks)))
+        (self.kubepods / f"{kind}/poduid-{name}/cgroup.threads").write_text("\n".join(map(str, tasks)))
         for task, seconds in tasks.items():
             ran, waited = (round(each * 1_000_000_000) for each in seconds)
             (self.root / f"proc/{task}").mkdir(exist_ok=True)
@@ -304,7 +331,8 @@ def test_a_sample_divides_the_node_among_pods(tmp_path: Path) -> None:
         (4.0, 0.5, 4.0),  # on 8 CPUs, each of them half of the time
         (0.5, 0.5, 0.5),  # on one
         (0.1, 0.05, 0.05),  # on one, and mostly asleep
-        (0.4, 0.96, 7.68),  # more CPUs than the node has would fit
+        (0.8, 0.9, 7.2),  # hardly ran, on all of them
+        (0.01, 0.99, 0.99),  # hardly ran, on one
         (0.0, 1.0, 1.0),
     ],
 )
@@ -320,6 +348,58 @@ def test_pressure_is_the_mean_of_several_cpus(
     assert found is not None
     assert found.waits[WEB].for_others == pytest.approx(waited)
     assert found.waits[WEB].among_itself == pytest.approx(0.01 * waited / full)
+
+
+def test_init_container_is_no_process_outside_pods(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    pods = [pod("web"), pod("migrate", phase="Pending"), pod("waits", phase="Pending")]
+    sampler = machine.sampler()
+    for second in (0, 1):
+        machine.counts("web", second * 300_000, second * 300_000)
+        machine.counts("migrate", second * 650_000, 0)
+        machine.busy(second * 97)
+        found = sampler.sample(float(second), pods)
+    assert found is not None
+    assert found.used == pytest.approx({WEB: 0.3, "uid-migrate": 0.65, OUTSIDE: 0.02})
+
+
+def test_container_that_has_ended_hides_no_pod(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    sampler = machine.sampler()
+    for second in (0, 1):
+        machine.counts("web", second * 300_000, 0)
+        shutil.rmtree(machine.kubepods / "burstable/poduid-web/web")
+        machine.busy(second * 32)
+        found = sampler.sample(float(second), [pod("web", limit="1")])
+    assert found is not None
+    assert found.used == pytest.approx({WEB: 0.3, OUTSIDE: 0.02})
+
+
+def test_throttled_time_is_that_of_the_pods_own_cpus(tmp_path: Path) -> None:
+    """Quotas count it as a sum over CPUs; the class of all offline pods, as that of all of them."""
+    machine = Machine(tmp_path, cpus=4)
+    machine.counts("web", 0, 0)
+    machine.counts("offline", 0, 0, kind="besteffort")
+    (machine.kubepods / "besteffort/cpu.stat").write_text("throttled_usec 0\n")
+    for only in (WaitSource.PRESSURE, WaitSource.TASKS):
+        for name, kind in (("web", "burstable"), ("offline", "besteffort")):
+            machine.counts(name, 0, 0, kind=kind)
+            machine.tasks(name, dict.fromkeys(range(11, 15), (0, 0)), kind=kind)
+        sampler = machine.sampler(only)
+        pods = [pod("web", limit="2"), pod("offline", qos="BestEffort")]
+        sampler.sample(0.0, pods)
+        # four threads on four CPUs: each runs 0.6, is throttled 0.1 and waits 0.3
+        machine.counts("web", 2_400_000, 300_000, throttled=100_000, of_container=400_000)
+        machine.counts("offline", 2_400_000, 300_000, throttled=100_000, kind="besteffort", of_container=0)
+        (machine.kubepods / "besteffort/cpu.stat").write_text("throttled_usec 400000\n")
+        for name, kind in (("web", "burstable"), ("offline", "besteffort")):
+            machine.tasks(name, dict.fromkeys(range(11, 15), (0.6, 0.4)), kind=kind)
+        found = sampler.sample(1.0, pods)
+        assert found is not None
+        for wait in found.waits.values():
+            assert wait.for_others + wait.among_itself == pytest.approx(1.2)
+            assert wait.throttled == pytest.approx(0.4)
+        (machine.kubepods / "besteffort/cpu.stat").write_text("throttled_usec 0\n")
 
 
 def test_what_cannot_have_changed_is_not_read(tmp_path: Path) -> None:
@@ -435,7 +515,8 @@ def test_pods_are_not_read_while_nothing_waits(tmp_path: Path) -> None:
     waited, now, pods = 0, 0.0, [PODS[0], starting]
     for _ in range(25):
         machine.counts("web", round(now * 300_000), waited)
-        machine.counts("batch", round(now * 600_000), 0)
+        if pods is PODS:
+            machine.counts("batch", round(now * 600_000), 0)
         machine.busy(round(92 * now))
         machine.pressure(waited)
         now += watch.look(now, 1e9 + now, pods)
@@ -493,7 +574,8 @@ def test_a_pod_without_limit_has_no_quota(tmp_path: Path) -> None:
         limited = cgroups_of(pod("web", **by), names)
         assert limited is not None
         assert limited.throttling == (own, f"{own}/web")
-    assert cgroups_of(pod("web", phase="Pending"), names) is None
+    assert cgroups_of(pod("web", phase="Pending"), names) == found  # its init containers may run
+    assert cgroups_of(pod("web", phase="Succeeded"), names) is None
 
 
 class Seconds(SystemClock):

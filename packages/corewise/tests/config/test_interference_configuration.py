@@ -444,7 +444,9 @@ def test_selector_with_a_typo_is_an_error(selector: str, told: str) -> None:
 )
 def test_selector_of_another_types_pods_warns(selector: str, warns: bool) -> None:
     every = ", ".join(f"{metric}: 1" for metric in RANKED)
-    two = f"{{a: {{selector: {selector}, affinity: {{{every}}}}}, b: {{profile: {{}}, affinity: {{{every}}}}}}}"
+    two = (
+        f"{{a: {{selector: {selector}, affinity: {{{every}}}}}, b: {{profile: {{}}, affinity: {{{every}}}}}}}"
+    )
     parsed = parse_interference(inside(f"profiles: {two}"))
     told = [str(each) for each in parsed.warnings if "fits no node (ProfileConflict)" in each.message]
     assert ["interference.profiles.a: its selector takes in app=b" in each for each in told] == [True] * warns

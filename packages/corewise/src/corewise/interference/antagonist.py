@@ -44,8 +44,8 @@ OUTSIDE = "processes outside pods"
 LONGEST = 120.0
 """Seconds of intervals that are of use: for the correlation; all else is of the last :data:`WINDOW`."""
 WINDOW = 30.0
-FEWEST = 8
-"""Intervals in the window, below which there is no verdict."""
+FEWEST, _FEWEST_ALONE = 8, 3
+"""Intervals in the window, below which there is no verdict; of a pod that waits for itself, fewer tell."""
 SHORTEST = 0.5
 """Seconds of an interval: the node's CPU time is counted in ticks of 10 ms."""
 
@@ -145,8 +145,8 @@ def wait_for_others(
 ) -> float:
     """Return the part of its tasks' wait in which others ran, of a cgroup that used ``own`` CPUs.
 
-    ``tasks``: what each ran and waited. It waits for the other tasks of the cgroup and for ``others``, for
-    each in proportion to what they ran.
+    ``tasks``: what each ran and waited, ``throttled`` seconds a second of it throttled. It waits for the
+    other tasks of the cgroup and for ``others``, for each in proportion to what they ran.
     """
     total = 0.0
     for ran, waited in tasks:
@@ -157,9 +157,18 @@ def wait_for_others(
 
 
 def is_waiting(pod: str, interval: Interval) -> bool:
-    """Whether a pod waits so much in one interval that a closer look is worth its cost."""
+    """Whether a pod waits so much for others in one interval that a closer look is worth its cost."""
     wait = interval.waits.get(pod)
     return wait is not None and wait.for_others >= _WAITED_AT_LEAST and interval.part_waited(pod) >= WAITS / 2
+
+
+def is_held_by_itself(pod: str, interval: Interval) -> bool:
+    """Whether a pod's own quota or threads keep it from running for a good part of one interval."""
+    wait = interval.waits.get(pod)
+    if wait is None:
+        return False
+    own = wait.among_itself + wait.throttled
+    return own >= max(_WAITED_AT_LEAST, WAITS * (interval.wanted(pod) + wait.throttled))
 
 
 def judge(pod: str, intervals: Sequence[Interval], requests: Mapping[str, float]) -> Judgment:
@@ -204,15 +213,16 @@ def _newest(intervals: Sequence[Interval], seconds: float) -> Sequence[Interval]
 
 def _own_reason(used: float, wait: Wait, samples: int) -> Reason | None:
     """Return the reason to look for no antagonist; None if there may be one."""
-    if samples < FEWEST:
+    if samples < _FEWEST_ALONE:
         return Reason.TOO_FEW_SAMPLES
     if wait.throttled >= max(_WAITED_AT_LEAST, wait.for_others):
         return Reason.OWN_QUOTA_THROTTLES
+    others = Reason.TOO_FEW_SAMPLES if samples < FEWEST else None
     if wait.for_others >= max(_WAITED_AT_LEAST, WAITS * (used + wait.for_others + wait.among_itself)):
-        return None
-    if wait.among_itself >= WAITS * (used + wait.among_itself):
+        return others
+    if wait.among_itself >= max(_WAITED_AT_LEAST, WAITS * (used + wait.among_itself)):
         return Reason.OWN_THREADS_WAIT
-    return Reason.WAITS_LITTLE
+    return others or Reason.WAITS_LITTLE
 
 
 def _suspects(

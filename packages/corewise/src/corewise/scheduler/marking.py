@@ -8,8 +8,8 @@ amount. So a pod is marked when it is created, and everybody else's pods never p
 - it is not bound yet, and names the resource in no container;
 - it owns no CPUs by its class: kube-scheduler asks about such pods anyway;
 - it belongs to no DaemonSet: such a pod goes to the node that it was made for;
-- its priority is below that of system-cluster-critical: those pods keep the cluster alive, corewise's own among
-  them, so they may not wait for it.
+- its priority is below that of system-cluster-critical: those pods keep the cluster alive, corewise's own
+  among them, so they may not wait for it.
 
 The amount is 0. kube-scheduler's own check of resources passes over amounts of 0, and so do other schedulers
 and kubelet: a marked pod is scheduled also where kube-scheduler was not told of the extender.

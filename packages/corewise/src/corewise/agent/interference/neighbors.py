@@ -25,7 +25,7 @@ from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.cgroups.waits import WaitCounters, WaitReader, WaitSource, read_throttled
 from corewise.kernel.cpu_conditions import PRESSURE, waited
-from corewise.kernel.errors import KernelError, UnsafeName
+from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.usage import BusyTime, read_busy_time
 from corewise.vocabulary.findings import Finding
@@ -37,7 +37,10 @@ _CALM, _CALM_FOR = 0.01, 30.0
 
 Half of what counts as a wait of one pod, where CPUs are used alike: the kernel weights each by its use.
 """
-_RUNNING = "Running"
+_RUNNING, _MAY_RUN = "Running", frozenset({"Running", "Pending"})
+"""A pod is pending while its init containers run."""
+_RAN_AT_LEAST = 0.05
+"""The part of its wanted time, above which the CPUs that a pod wanted can be told from those it used."""
 Busy = Callable[[], BusyTime | None]
 
 
@@ -51,21 +54,19 @@ class NeighborCgroups:
 
 
 def cgroups_of(pod: QuotaPod, names: PodCgroups) -> NeighborCgroups | None:
-    """Return the cgroups of a running pod; None for one that does not run, or has no plain name."""
-    if pod.status.phase != _RUNNING or not pod.status.qos_class:
+    """Return the cgroups of a pod; None for one that has ended, or has no plain name."""
+    if pod.status.phase not in _MAY_RUN or not pod.status.qos_class:
         return None
     try:
         qos = QOSClass(pod.status.qos_class)
         own = names.pod(pod.uid, qos)
     except (UnsafeName, ValueError):
         return None
-    throttling: list[str] = []
+    every = own, *(cgroup for _, cgroup in container_cgroups(pod, names))
+    if qos is QOSClass.BEST_EFFORT:  # suppression bounds all of them together, or each, and its containers
+        return NeighborCgroups(own, every, (names.qos(qos),))
     limits = [pod.spec.resources.limits, *(each.resources.limits for each in pod.spec.all_containers)]
-    if any(CPU in each for each in limits):
-        throttling += [own, *(cgroup for _, cgroup in container_cgroups(pod, names))]
-    if qos is QOSClass.BEST_EFFORT:  # suppression bounds all of them together, or each of them
-        return NeighborCgroups(own, (own,), (names.qos(qos),))
-    return NeighborCgroups(own, tuple(throttling))
+    return NeighborCgroups(own, every if any(CPU in each for each in limits) else ())
 
 
 class _ReadOnce:
@@ -139,7 +140,7 @@ class NeighborSampler:
             pressed is not None
             and before is not None
             and (pressed - before) * cpus < _CALM * _MICRO * (now - at)
-            and read == frozenset(pod.uid for pod in pods if pod.status.phase == _RUNNING)
+            and read >= {pod.uid for pod in pods if pod.status.phase == _RUNNING}
         )
         if not calm:
             self._calm_since = None
@@ -215,7 +216,11 @@ def _read(
 
 
 def _throttled(files: _ReadOnce, cgroups: Iterable[str]) -> int:
-    return sum(read_throttled(files, each) for each in cgroups)
+    total = 0
+    for each in cgroups:
+        with suppress(Missing):  # a container that has just ended
+            total += read_throttled(files, each)
+    return total
 
 
 def _is_counted_later(wait: WaitCounters | Finding) -> bool:
@@ -236,14 +241,14 @@ def _interval(before: _Counters, after: _Counters, owners: frozenset[str]) -> In
     waits = {}
     for uid, (first, last) in both.items():
         others = used[OUTSIDE] if uid in owners else max(0.0, shared - used[uid])
-        wait = _wait(first, last, span, used[uid], others, after.busy.cpus)
+        wait = _wait(first, last, span, used[uid], others, cpus=after.busy.cpus)
         if wait is not None:
             waits[uid] = wait
     return Interval(elapsed, after.busy.cpus, used, waits, owners)
 
 
 def _wait(
-    first: _PodCounters, last: _PodCounters, span: float, used: float, others: float, cpus: int
+    first: _PodCounters, last: _PodCounters, span: float, used: float, others: float, *, cpus: int
 ) -> Wait | None:
     """Return the wait of one pod; None if it is not known, or was counted by two sources.
 
@@ -253,22 +258,26 @@ def _wait(
     was, now = first.wait, last.wait
     if isinstance(was, Finding) or isinstance(now, Finding) or was.source is not now.source:
         return None
-    own, together = last.throttled - first.throttled, last.throttled_together - first.throttled_together
-    throttled = max(0, own + together) / span
-    if now.source is WaitSource.TASKS:
-        grown = [
-            (max(0, ran - was.tasks[task][0]) / span, max(0, waited - was.tasks[task][1]) / span)
-            for task, (ran, waited) in now.tasks.items()
-            if task in was.tasks
-        ]
-        waited = sum(max(0.0, each - throttled) for _, each in grown)
-        for_others = wait_for_others(grown, used, others, throttled)
-        return Wait(for_others, waited - for_others, throttled)
     waited = max(0, now.waited - was.waited) / span
+    grown = [
+        (max(0, ran - was.tasks[task][0]) / span, max(0, waited - was.tasks[task][1]) / span)
+        for task, (ran, waited) in now.tasks.items()
+        if task in was.tasks
+    ]
+    wanted = _cpus_wanted(waited, used, cpus)
+    if now.source is WaitSource.TASKS:
+        wanted = max(1, min(cpus, len(grown)))
+    own = max(0, last.throttled - first.throttled) / span
+    together = max(0, last.throttled_together - first.throttled_together) / span
+    throttled = own + together * wanted / cpus
+    if now.source is WaitSource.TASKS:
+        each_throttled = throttled / wanted
+        waited = sum(max(0.0, each - each_throttled) for _, each in grown)
+        for_others = wait_for_others(grown, used, others, each_throttled)
+        return Wait(for_others, waited - for_others, throttled)
     among = max(0.0, (now.any_waited - was.any_waited) / span - waited)
     if now.source is not WaitSource.PRESSURE:
         return Wait(waited, among, throttled)
-    wanted = _cpus_wanted(waited, used, cpus)
     return Wait(max(0.0, waited * wanted - throttled), among * wanted, throttled)
 
 
@@ -277,5 +286,4 @@ def _cpus_wanted(waited: float, used: float, cpus: int) -> float:
 
     Where it always wants to run, it runs on each of them while it does not wait.
     """
-    running = 1.0 - waited
-    return min(cpus, max(1.0, used / running)) if running > 0 else 1.0
+    return min(cpus, max(1.0, used / max(1.0 - waited, _RAN_AT_LEAST)))

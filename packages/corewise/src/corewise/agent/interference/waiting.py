@@ -19,7 +19,14 @@ from types import MappingProxyType
 from corewise.agent.interference.neighbors import NeighborSampler
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import RatioOf
-from corewise.interference.antagonist import LONGEST, Interval, Judgment, is_waiting, judge
+from corewise.interference.antagonist import (
+    LONGEST,
+    Interval,
+    Judgment,
+    is_held_by_itself,
+    is_waiting,
+    judge,
+)
 from corewise.quantities import MILLI, ONE
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
@@ -125,7 +132,8 @@ class WaitWatch:
         if not self._intervals:
             return
         last = self._intervals[-1]
-        waiting = set(self._waiting(last)) | (self.verdicts.keys() & last.waits.keys())
+        held = {uid for uid in last.waits if is_held_by_itself(uid, last)}
+        waiting = set(self._waiting(last)) | held | (self.verdicts.keys() & last.waits.keys())
         requests = find_requests() if waiting else {}
         for uid in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
             self._take(judge(uid, self._intervals, requests), suspected.get(uid, ""), now, wall)

@@ -383,8 +383,9 @@ def _warn_of_conflicts(decoder: Decoder, place: Place, config: InterferenceConfi
         if others:
             decoder.warn(
                 key,
-                f"its selector takes in {config.type_label}={others[0]}, which is a type too: a pod of two types "
-                "that kube-scheduler asks about fits no node (ProfileConflict); have the selector exclude it",
+                f"its selector takes in {config.type_label}={others[0]}, which is a type too: a pod of two "
+                "types that kube-scheduler asks about fits no node (ProfileConflict); have the selector "
+                "exclude it",
             )
 
 
