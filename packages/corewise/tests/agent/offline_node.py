@@ -29,9 +29,9 @@ _MICRO = 1_000_000
 _NANO = 1_000_000_000
 
 
-def stat_text(cpus: int, ticks: int) -> str:
-    """Return a /proc/stat in which all CPUs together have been busy for so many ticks of 10 ms."""
-    lines = [f"cpu  {ticks} 0 0 1000000 0 0 0 0 0 0"]
+def stat_text(cpus: int, ticks: int, stolen: int = 0) -> str:
+    """Return a /proc/stat in which all CPUs together were busy, and stolen, for so many ticks of 10 ms."""
+    lines = [f"cpu  {ticks} 0 0 1000000 0 0 0 {stolen} 0 0"]
     lines += [f"cpu{cpu} {ticks // cpus} 0 0 1000000 0 0 0 0 0 0" for cpu in range(cpus)]
     return "\n".join([*lines, "intr 1 2 3", "ctxt 5"]) + "\n"
 
@@ -79,7 +79,7 @@ class OfflineNode:
         self.cpus = cpus
         self.memory = memory
         self.now = 1000.0
-        self._node_us = self._offline_us = 0
+        self._node_us = self._offline_us = self._stolen_us = 0
         self.machine = FakeNode(root, version)
         self.slice = self.machine.names.qos(QOSClass.BEST_EFFORT)
         self.make_slice()
@@ -94,6 +94,7 @@ class OfflineNode:
         *,
         online: int = 0,
         offline: int = 0,
+        stolen: int = 0,
         memory: int = 0,
         offline_memory: int = 0,
     ) -> float:
@@ -101,7 +102,9 @@ class OfflineNode:
         self.now += seconds
         self._node_us += int((online + offline) * seconds * 1000)
         self._offline_us += int(offline * seconds * 1000)
-        self._put("proc/stat", stat_text(self.cpus, self._node_us * _TICKS_A_SECOND // _MICRO))
+        self._stolen_us += int(stolen * seconds * 1000)
+        busy_ticks, stolen_ticks = (us * _TICKS_A_SECOND // _MICRO for us in (self._node_us, self._stolen_us))
+        self._put("proc/stat", stat_text(self.cpus, busy_ticks, stolen_ticks))
         self._put("proc/meminfo", meminfo_text(self.memory, memory + offline_memory))
         self._account(offline_memory)
         return self.now

@@ -289,6 +289,19 @@ def test_per_pod_quotas_move_only_outside_both_thresholds(kept: Kept) -> None:
     ]
 
 
+@pytest.mark.parametrize("suppression", [STEPPED, PER_POD])
+def test_stolen_time_holds_offline_pods_back(kept: Kept, suppression: SuppressionSettings) -> None:
+    kept.start(JOB)
+    kept.suppression = suppression
+    quotas = []
+    for _ in range(3):
+        tick = kept.tick(online=2400, offline=2400, stolen=11_200)
+        assert tick.report is not None
+        assert (tick.report.online_milli, tick.report.raw_offer_milli) == (13_600, 1440)
+        quotas.append(kept.node.milli() if suppression is STEPPED else kept.milli_of(JOB))
+    assert quotas == ([14_400, 12_800, 11_200] if suppression is STEPPED else [5400, 4800, 4200])
+
+
 NATIVE = pod("native", container("a", "3", "1"), container("b", "1"), annotations={QOS_LEVEL: "-1"})
 """An offline pod to Volcano, with limits that kubelet enforces."""
 

@@ -45,6 +45,12 @@ def test_sample_is_the_average_between_two_looks(sampled: Sampled) -> None:
     assert sampled.after(60) == Usage(0, 0, (), 0, 0, 64 * GIB)
 
 
+def test_stolen_time_counts_as_used(sampled: Sampled) -> None:
+    usage = sampled.after(10, online=3600, offline=1200, stolen=11_200)
+    assert usage == Usage(16_000, 1200, (), 0, 0, 64 * GIB)
+    assert sampled.missed(10, online=8000, stolen=8900).kind is Miss.ABSURD
+
+
 @pytest.mark.parametrize(
     ("seconds", "kind"), [(0.0, Miss.CLOCK), (-30.0, Miss.CLOCK), (LONGEST + 1, Miss.STALE)]
 )

@@ -38,8 +38,8 @@ def machine(root: Path, file: str, text: str) -> HostFiles:
 
 
 def test_busy_time_excludes_steal_and_counts_guests_once(tmp_path: Path) -> None:
-    busy = 1000 + 200 + 300 + 50 + 60
-    assert read_busy_time(machine(tmp_path, "stat", STAT)) == BusyTime(busy * 10_000_000, cpus=2)
+    busy, stolen = (ticks * 10_000_000 for ticks in (1000 + 200 + 300 + 50 + 60, 7000))
+    assert read_busy_time(machine(tmp_path, "stat", STAT)) == BusyTime(busy, cpus=2, stolen=stolen)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ CPUs have, a clock that stood still or went back, a file that cannot be read. Th
 reading of a missed one, unless nothing could be read; a reading older than ``LONGEST`` seconds starts none.
 
 Usage is physical: milli-CPU as the kernel counts CPUs, and bytes of working set (without inactive file
-pages). A best-effort cgroup that is not there uses nothing. One that is there and cannot be read is a miss;
-but where the kernel does not account for its memory, all memory counts as that of online pods.
+pages). Time that a hypervisor gave to others counts as used by the node: it cannot be lent. A best-effort
+cgroup that is not there uses nothing. One that is there and cannot be read is a miss; but where the kernel
+does not account for its memory, all memory counts as that of online pods.
 """
 
 from __future__ import annotations
@@ -75,6 +76,10 @@ class _Counters:
     pinned: Mapping[str, int]
     node_memory: MemoryInUse
     offline_memory: int
+
+    @property
+    def node_used(self) -> int:
+        return self.node.busy + self.node.stolen
 
 
 class Samples(Protocol):
@@ -162,7 +167,7 @@ def _implausible(before: _Counters, after: _Counters) -> Missed | None:
             Miss.STALE, f"the last reading is {elapsed:.0f} s old: no sample spans more than {LONGEST:.0f} s"
         )
     most = after.node.cpus * (int(elapsed * _NANO) * _TOLERANCE // 100 + _TICKS)
-    deltas = {"the node": after.node.busy - before.node.busy, "offline pods": after.offline - before.offline}
+    deltas = {"the node": after.node_used - before.node_used, "offline pods": after.offline - before.offline}
     for whose, delta in deltas.items():
         if delta < 0:
             return Missed(Miss.BACKWARDS, f"the CPU time of {whose} ran backwards by {-delta / _NANO:.3f} s")
@@ -174,7 +179,7 @@ def _implausible(before: _Counters, after: _Counters) -> Missed | None:
 
 def _usage(before: _Counters, after: _Counters, pinned: Iterable[PinnedPod]) -> Usage:
     elapsed = int((after.at - before.at) * _NANO)
-    node = min((after.node.busy - before.node.busy) * MILLI // elapsed, after.node.cpus * MILLI)
+    node = min((after.node_used - before.node_used) * MILLI // elapsed, after.node.cpus * MILLI)
     return Usage(
         node_milli=node,
         offline_milli=min((after.offline - before.offline) * MILLI // elapsed, node),

@@ -55,10 +55,14 @@ class CPUTime:
 
 @dataclass(frozen=True, slots=True)
 class BusyTime:
-    """The time all CPUs have used since boot, in nanoseconds (steps of 10 ms), and the number online."""
+    """The time all CPUs have used since boot, in nanoseconds (steps of 10 ms), and the number online.
+
+    ``stolen``, in nanoseconds too, is not part of ``busy``.
+    """
 
     busy: int
     cpus: int
+    stolen: int = 0
 
 
 def read_cpu_times(files: HostFiles) -> Mapping[int, CPUTime] | None:
@@ -110,7 +114,8 @@ def busy_time(stat: str) -> BusyTime:
     if not cpus:
         raise ValueError("has no line for any CPU")
     ticks = [int(each) for each in match[1].split()]
-    return BusyTime(sum(ticks[index] for index in _USED) * _TICK, cpus)
+    used, stolen = sum(ticks[index] for index in _USED), sum(ticks[_STEAL:_COUNTED])
+    return BusyTime(used * _TICK, cpus, stolen * _TICK)
 
 
 def busy_share(before: Mapping[int, CPUTime], after: Mapping[int, CPUTime], cpus: CPUSet) -> int:
