@@ -302,6 +302,14 @@ def test_stolen_time_holds_offline_pods_back(kept: Kept, suppression: Suppressio
     assert quotas == ([14_400, 12_800, 11_200] if suppression is STEPPED else [5400, 4800, 4200])
 
 
+def test_idle_owned_cpus_hide_no_busy_ones(kept: Kept) -> None:
+    owner = pod("owner", container("a", "12"), qos="Guaranteed", labels={QOS_CLASS: "LSR"}, priority=5500)
+    kept.start(JOB, owner)
+    kept.suppression = PER_POD
+    kept.tick(online=3000, offline=1000)
+    assert (str(kept.controller.suppressor.task), kept.milli_of(JOB)) == ("suppressing", 5400)
+
+
 NATIVE = pod("native", container("a", "3", "1"), container("b", "1"), annotations={QOS_LEVEL: "-1"})
 """An offline pod to Volcano, with limits that kubelet enforces."""
 

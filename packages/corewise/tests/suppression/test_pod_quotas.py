@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from corewise.config.colocation import SuppressionSettings
 from corewise.quantities import Share
 from corewise.suppression.batch_limits import SMALLEST_QUOTA
-from corewise.suppression.quotas import PodQuota, Task, cycle
+from corewise.suppression.offer import Pinned, Usage
+from corewise.suppression.quotas import PodQuota, Task, cycle, utilization_of
 from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000
@@ -30,6 +31,28 @@ BETWEEN, HIGH, LOW = Reason.UTILIZATION_BETWEEN, Reason.UTILIZATION_HIGH, Reason
 
 def pod(key: str, limit: int, present: int | None, period: int = PERIOD) -> PodQuota:
     return PodQuota(key, limit, present, period)
+
+
+@pytest.mark.parametrize(
+    ("used", "pinned", "percent"),
+    [
+        (4000, [], 25),
+        (4000, [(12_000, 0)], 100),
+        (12_000, [(12_000, 12_000)], 0),
+        (8000, [(4000, 1000), (8000, 5000)], 50),
+        # what a CPUSet pod uses beyond its request, it uses on shared CPUs
+        (14_000, [(12_000, 13_000)], 50),
+        # the counters of node and pods are not read in one instant
+        (3990, [(12_000, 4000)], 0),
+        (15_000, [(12_000, 10_000)], 100),
+        # pods own every CPU, or more: CPUs went offline
+        (0, [(16_000, 0)], 100),
+        (1000, [(17_000, 500)], 100),
+    ],
+)
+def test_utilization_is_that_of_shared_cpus(used: int, pinned: list[tuple[int, int]], percent: int) -> None:
+    usage = Usage(used, 0, tuple(Pinned(*each) for each in pinned), 0, 0)
+    assert utilization_of(usage, 16) == Fraction(percent, 100)
 
 
 MIDDLE = (pod("a", 400_000, 200_000),)

@@ -17,6 +17,7 @@ from corewise.agent.offline_decision import Measurement, NodeColocation
 from corewise.agent.offline_pods import NodePods, PodTable
 from corewise.agent.sampler import Miss, Missed, Sampler, Samples
 from corewise.suppression.offer import Computed, OfferHistory, Usage
+from corewise.suppression.quotas import utilization_of
 from corewise.vocabulary.offline_report import LONGEST_CURVE
 
 
@@ -78,7 +79,7 @@ class OfflineCache:
         if node.on and computed is not None:
             self._offers = self._offers.with_sample(now, computed)
             self.history.add(wall, usage, computed)
-        self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
+        self.utilization = utilization_of(usage, self._samples.cpus)
         return Measurement(self._offers.offer(now), usage, self.utilization)
 
     def forget_offers(self) -> None:

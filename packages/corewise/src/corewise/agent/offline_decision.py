@@ -100,7 +100,7 @@ class Measurement:
     offer: Offer
     usage: Usage | None = None
     utilization: Fraction | None = None
-    """Node usage / raw CPUs."""
+    """The used part of the CPUs that no CPUSet pod owns."""
     problem: str = ""
     """The reason that the sample is missing, if that is worth a report."""
 

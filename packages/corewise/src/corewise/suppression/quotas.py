@@ -18,7 +18,9 @@ writes "max" each minute gains nothing. After a restart nothing was applied yet:
 If somebody changes the period, the amounts follow it, and what was applied last is to be stated as what it is
 worth in the new one.
 
-Option 2: a quota for each offline pod, adjusted by the utilization of the node.
+Option 2: a quota for each offline pod, adjusted by the utilization of the CPUs that no CPUSet pod owns.
+
+    utilization = (node usage - sum over CPUSet pods of min(requested, used)) / (CPUs - sum of requested)
 
     utilization > high                      -> suppressing, whatever went on before
     suppressing, until utilization < low    -> pods by descending (quota / limit, limit), names ascending
@@ -47,6 +49,7 @@ from fractions import Fraction
 from corewise.config.colocation import SuppressionSettings
 from corewise.quantities import MILLI, Share
 from corewise.suppression.batch_limits import SMALLEST_QUOTA
+from corewise.suppression.offer import Usage
 from corewise.vocabulary.reasons import Reason
 
 _SMALLEST_PART = 10
@@ -186,10 +189,17 @@ class PodQuotaPlan:
     reason: Reason
 
 
+def utilization_of(usage: Usage, cpus: int) -> Fraction:
+    """Return the used part of the CPUs that no CPUSet pod owns, of ``cpus`` online; 1 if pods own all."""
+    shared = cpus * MILLI - sum(each.requested_milli for each in usage.pinned)
+    used = usage.node_milli - sum(min(each.requested_milli, each.used_milli) for each in usage.pinned)
+    return min(Fraction(1), Fraction(max(0, used), shared)) if shared > 0 else Fraction(1)
+
+
 def cycle(
     task: Task, utilization: Fraction, pods: Sequence[PodQuota], settings: SuppressionSettings
 ) -> PodQuotaPlan:
-    """Return the plan of one cycle. Utilization is node usage by raw CPU over the last interval."""
+    """Return the plan of one cycle. ``utilization`` is that of :func:`utilization_of`."""
     following = _following(task, utilization, settings)
     if following is Task.NONE:
         return PodQuotaPlan(Task.NONE, (), Reason.UTILIZATION_BETWEEN)

@@ -442,7 +442,7 @@ SUPPRESSION_TASK = gauge(
 SUPPRESSION_UTILIZATION = gauge(
     AGENT,
     "corewise_suppression_node_utilization_ratio",
-    "CPU used on the node / its raw capacity, over the last interval; 0 to 1.",
+    "The used part of the CPUs that no CPUSet pod owns, over the last interval; 0 to 1.",
 )
 SUPPRESSION_PODS = gauge(
     AGENT, "corewise_suppression_suppressed_pods", "Offline pods whose own quota is below their limit."
