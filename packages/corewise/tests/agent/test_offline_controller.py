@@ -310,6 +310,20 @@ def test_idle_owned_cpus_hide_no_busy_ones(kept: Kept) -> None:
     assert (str(kept.controller.suppressor.task), kept.milli_of(JOB)) == ("suppressing", 5400)
 
 
+def test_cpus_that_went_offline_are_not_offered(kept: Kept) -> None:
+    """16 CPUs are allocatable."""
+    kept.node.cpus = 8
+    kept.tick(online=7000)
+    tick = kept.tick(online=7000)
+    assert tick.report is not None
+    assert (tick.report.allocatable_milli, tick.report.raw_offer_milli) == (8000, 600)
+    assert kept.node.milli() == 6400
+    kept.node.cpus = 32
+    tick = kept.tick(online=7000)
+    assert tick.report is not None
+    assert (tick.report.allocatable_milli, tick.report.raw_offer_milli) == (16_000, 5400)
+
+
 NATIVE = pod("native", container("a", "3", "1"), container("b", "1"), annotations={QOS_LEVEL: "-1"})
 """An offline pod to Volcano, with limits that kubelet enforces."""
 

@@ -41,7 +41,7 @@ RATIO = Ratio(150)
 
 
 def tick(cpu: int = 4000, *, state: OfferState = OfferState.FRESH, task: str = "", **eviction: str) -> Tick:
-    latest = Computed(cpu, GIB, 0, 0, 0, Reason.OFFER_FROM_IDLE)
+    latest = Computed(cpu, GIB, 0, 0, 0, 0, Reason.OFFER_FROM_IDLE)
     offer = Offer(cpu, GIB, state, 1, 0, latest, 0.0)
     memory = MemoryReport(allocatable=0, online=0, offline=0, offered=GIB)
     report = OfflineReport(

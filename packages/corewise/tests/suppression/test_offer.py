@@ -55,6 +55,7 @@ def test_offer_is_ratio_of_what_online_work_leaves(
     assert compute(used, NODE, Share.parse(ratio)) == Computed(
         cpu,
         SIXTY.of(64 * GIB) if ratio == "0.60" else Share.parse(ratio).of(64 * GIB),
+        16_000,
         online,
         extra,
         0,

@@ -16,7 +16,7 @@ INTERVAL = 10.0
 
 
 def computed(cpu: int, memory: int = 0) -> Computed:
-    return Computed(cpu, memory, 0, 0, 0, Reason.OFFER_FROM_IDLE)
+    return Computed(cpu, memory, 0, 0, 0, 0, Reason.OFFER_FROM_IDLE)
 
 
 def sampled(*amounts: int) -> OfferHistory:

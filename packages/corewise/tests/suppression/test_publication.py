@@ -22,7 +22,7 @@ from corewise.vocabulary.reasons import Reason
 
 
 def offer(cpu: int, memory: int = 0, state: OfferState = OfferState.FRESH) -> Offer:
-    computed = Computed(cpu, memory, 0, 0, 0, Reason.OFFER_FROM_IDLE)
+    computed = Computed(cpu, memory, 0, 0, 0, 0, Reason.OFFER_FROM_IDLE)
     return Offer(cpu, memory, state, 1, 0, computed, 0.0)
 
 

@@ -75,7 +75,7 @@ class OfflineCache:
                 return Measurement(offer)
             self.missed[usage.kind] += 1
             return Measurement(offer, problem=f"no sample of usage: {usage.why}")
-        computed = node.computed(usage)
+        computed = node.computed(usage, self._samples.cpus)
         if node.on and computed is not None:
             self._offers = self._offers.with_sample(now, computed)
             self.history.add(wall, usage, computed)

@@ -25,7 +25,7 @@ from corewise.config.colocation import (
     SuppressionMode,
     SuppressionSettings,
 )
-from corewise.quantities import ONE, Ratio
+from corewise.quantities import MILLI, ONE, Ratio
 from corewise.suppression.offer import Computed, Offer, OfflineAmounts, Usage, compute
 
 
@@ -86,11 +86,15 @@ class NodeColocation:
         per_pod = self.mode is SuppressionMode.PER_POD_QUOTA and self.allocatable is not None
         return per_pod or self.computes_offer
 
-    def computed(self, usage: Usage) -> Computed | None:
-        """Compute the offer of one sample alone; None as long as settings or amounts are unknown."""
+    def computed(self, usage: Usage, cpus: int) -> Computed | None:
+        """Compute the offer of one sample alone, with ``cpus`` online.
+
+        None as long as settings or amounts are unknown.
+        """
         if self.oversubscription is None or self.allocatable is None:
             return None
-        return compute(usage, self.allocatable, self.oversubscription.ratio)
+        online = OfflineAmounts(cpus * MILLI, self.allocatable.memory)
+        return compute(usage, self.allocatable.at_most(online), self.oversubscription.ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +127,11 @@ def next_step(node: NodeColocation, measured: Measurement) -> SuppressionStep | 
     """Return the step of a tick; None if nothing is suppressed."""
     if node.suppression is None or node.allocatable is None or node.mode is None:
         return None
+    latest = measured.offer.latest
     return SuppressionStep(
         node.suppression,
         measured.offer,
-        node.allocatable.cpu_milli,
+        latest.allocatable_milli if latest else node.allocatable.cpu_milli,
         node.interval,
         measured.utilization,
     )

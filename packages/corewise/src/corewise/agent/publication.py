@@ -55,7 +55,6 @@ from corewise.workload.nodes import NodeCondition
 _SEEN_WITHIN = 5.0
 """Seconds within which the own write comes back through the watch."""
 _NOTHING_USED = Usage(0, 0, (), 0, 0)
-_NOTHING_COMPUTED = Computed(0, 0, 0, 0, 0, Reason.OFFER_WITHDRAWN)
 
 
 @dataclass(slots=True)
@@ -96,14 +95,15 @@ def report_of(
     settings, allocatable = node.oversubscription, node.allocatable
     if settings is None or allocatable is None or not offer.is_known:
         return None
-    usage, latest = measured.usage or _NOTHING_USED, offer.latest or _NOTHING_COMPUTED
+    nothing = Computed(0, 0, allocatable.cpu_milli, 0, 0, 0, Reason.OFFER_WITHDRAWN)
+    usage, latest = measured.usage or _NOTHING_USED, offer.latest or nothing
     return OfflineReport(
         time=rfc3339(datetime.fromtimestamp(measured.wall, UTC)),
         interval_seconds=int(settings.interval),
         state=offer.state,
         ratio=str(settings.ratio),
         normalization_ratio=str(node.ratio),
-        allocatable_milli=allocatable.cpu_milli,
+        allocatable_milli=latest.allocatable_milli,
         node_milli=usage.node_milli,
         online_milli=latest.online_milli,
         offline_milli=usage.offline_milli,

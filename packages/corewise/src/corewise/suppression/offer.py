@@ -5,7 +5,8 @@
     offline_cpu = clamp((allocatable - online - pinned) x ratio, 0, allocatable)
     offline_mem = clamp((allocatable - (node - offline working set)) x ratio, 0, allocatable)
 
-All of it is physical: milli-CPU and bytes, allocatable before amplification. Offline usage is taken out of
+All of it is physical: milli-CPU and bytes, allocatable before amplification, and at most the CPUs online:
+kubelet counts CPUs when it starts, and some may go offline later. Offline usage is taken out of
 the usage, or else the offer would shrink because it is used: x = (idle - x) x 0.6 settles at 37.5 % of idle.
 Two counters are never read at the same instant, so a difference below zero is zero.
 
@@ -93,6 +94,7 @@ class Computed:
 
     cpu_milli: int
     memory: int
+    allocatable_milli: int
     online_milli: int
     pinned_extra_milli: int
     online_memory: int
@@ -107,7 +109,7 @@ def compute(usage: Usage, allocatable: OfflineAmounts, ratio: Share) -> Computed
     cpu = _offered(allocatable.cpu_milli, online + pinned, ratio)
     memory = _offered(allocatable.memory, online_memory, ratio)
     reason = _limited_by(allocatable.cpu_milli - online - pinned, pinned, ratio)
-    return Computed(cpu, memory, online, pinned, online_memory, reason)
+    return Computed(cpu, memory, allocatable.cpu_milli, online, pinned, online_memory, reason)
 
 
 def _offered(allocatable: int, taken: int, ratio: Share) -> int:

@@ -107,10 +107,11 @@ class EvictionReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
 class OfflineReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """The inputs of the offer, the offer, and what came of it.
 
-    ``time`` is RFC 3339, of the last sample. ``pinned_milli`` is what CPUSet pods request beyond what they
-    use. ``missing`` samples are counted in a row. ``online`` and ``offline`` are the last samples in
-    milli-CPU, oldest first. ``limited_by`` is the reason code of the bound that holds. ``shortfall``: there
-    is one where less is offered than offline pods on the node request, which is published instead.
+    ``time`` is RFC 3339, of the last sample. ``allocatable_milli`` is at most the CPUs online.
+    ``pinned_milli`` is what CPUSet pods request beyond what they use. ``missing`` samples are counted in a
+    row. ``online`` and ``offline`` are the last samples in milli-CPU, oldest first. ``limited_by`` is the
+    reason code of the bound that holds. ``shortfall``: there is one where less is offered than offline pods
+    on the node request, which is published instead.
     """
 
     time: str
