@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.quantities import Ratio, Share, amplify
+from corewise.suppression.batch_limits import shares, weight
 from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
 from corewise.suppression.quotas import adjust
 from corewise.views.offline_reports import NodeReport, node_report
@@ -126,6 +127,16 @@ def test_reason_codes_on_the_page_match_the_code() -> None:
     alerts = {each for each in told if each.startswith("Corewise")}
     assert told - alerts - {OFFLINE_SHORTFALL} <= set(Reason)
     assert {"OfferFrozen", "SliceMissing"} <= told
+
+
+@pytest.mark.parametrize(("version", "weigh"), [("v1", shares), ("v2", weight)])
+def test_parts_of_contested_cpus_match_kubelets_weights(version: str, weigh: Callable[[int], int]) -> None:
+    page = (DOCS / "concepts" / "isolation.md").read_text()
+    (requests,) = re.findall(r"^\| Burstable pods request together \| (.*) \|$", page, re.MULTILINE)
+    (parts,) = re.findall(rf"^\| offline pods get, cgroup {version} \| (.*) \|$", page, re.MULTILINE)
+    for request, part in zip(requests.split(" | "), parts.split(" | "), strict=True):
+        exact = Decimal(100 * weigh(0)) / (weigh(0) + weigh(int(request.removesuffix("m"))))
+        assert part == f"{exact:.1f} %"
 
 
 def reported(name: str, report: OfflineReport, age: int) -> NodeReport:
