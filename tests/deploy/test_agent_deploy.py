@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +18,15 @@ from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.kubelet import CONFIG_FILE, STATE_FILE
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_report import TOPOLOGIES
-from corewise.cli.agent import command
+from corewise.cli.agent import command, restore_command
 from corewise.kernel.memory_controllers import UNITS
 from corewise.kernel.resctrl import MOUNT_POINT
+from corewise.kube.client import PatchType
 from corewise.kube.config import UserConfig
 from corewise.kube.errors import NotFound
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
-from deploy.test_deploy import Recorder
+from deploy.test_deploy import Recorder, resource_of
 from deploy.test_deploy import apply as install
 from deploy.test_deploy import documents as kustomized
 from kubedouble import LocalAPIServer
@@ -126,6 +129,20 @@ def test_agent_accepts_the_arguments_of_its_manifest() -> None:
     known = {option for parameter in command.params for option in parameter.opts}
     assert CONTAINER["args"][0] == "agent"
     assert {argument.partition("=")[0] for argument in CONTAINER["args"][1:]} <= known
+
+
+async def test_patch_of_the_page_restores_on_all_nodes(world: AgentWorld) -> None:
+    """Pods that restore are never ready: a rollout that waits for them would stop at the usual 10 %."""
+    page = (DEPLOY.parents[1] / "docs/operate/agent.md").read_text()
+    (text,) = re.findall(r"patch daemonset corewise-agent --type=json .*? -p '(.*?)'", page, re.DOTALL)
+    await install(world.client, DAEMON_SET)
+    daemon_sets, (name, namespace) = resource_of(DAEMON_SET), ("corewise-agent", "corewise-system")
+    patched = await world.client.patch(
+        daemon_sets, name, json.loads(text), namespace=namespace, type=PatchType.JSON
+    )
+    assert patched["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
+    (container,) = patched["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["agent", restore_command.name]
 
 
 def grants() -> Iterator[tuple[str, Rule]]:
