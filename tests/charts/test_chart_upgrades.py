@@ -1,4 +1,4 @@
-"""The ways between versions that docs/operate/install.md names, by Helm's own engine and the real kubectl.
+"""The ways between versions that docs/operate names, by Helm's own engine and the real kubectl.
 
 | way | promise |
 |---|---|
@@ -34,7 +34,7 @@ from tools.chart import NAMESPACE
 from tools.install_demo import every_object
 
 PROJECT = Path(__file__).parents[2]
-PAGE = (PROJECT / "docs" / "operate" / "install.md").read_text()
+PAGE = (PROJECT / "docs" / "operate" / "release.md").read_text()
 OLD = "koordinator-system"
 APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
 

@@ -12,6 +12,7 @@
 | the ConfigMap suppresses offline pods of some nodes, or has errors there | the key | 1 |
 | a pod owns CPUs | the pod | 1 |
 | a webhook that neither a ClusterRole owns nor the chart | the webhook | 1 |
+| webhooks of deploy/cert-manager, and no Helm | it is safe, by deleting that folder | 0 |
 | something may not be read | that it is forbidden, and not that it is safe | 8 |
 """
 
@@ -304,6 +305,41 @@ async def test_webhooks_of_the_installation_are_not_named(world: World, by: str)
     body = {"metadata": {"name": "corewise-mutating", "annotations": {by: "x"}}, "webhooks": []}
     await world.client.create(MUTATING_WEBHOOKS.typed(dict), body)
     assert (await check(world)).exit_code == 0
+
+
+BY_CERT_MANAGER = {"cert-manager.io/inject-ca-from": "corewise-system/corewise-webhook"}
+OVERLAY = "kubectl delete -k deploy/cert-manager"
+
+
+@pytest.mark.parametrize(
+    ("roles", "uninstalling"),
+    [
+        ({"corewise-manager"}, OVERLAY),
+        ({"corewise-manager", "corewise-scheduler"}, f"kubectl delete -k deploy/scheduler && {OVERLAY}"),
+        (set(), OVERLAY),
+    ],
+    ids=["overlay", "and scheduler", "after kubectl delete -k deploy"],
+)
+async def test_webhooks_of_overlay_go_with_it(world: World, roles: set[str], uninstalling: str) -> None:
+    body = {"metadata": {"name": "corewise-mutating", "annotations": BY_CERT_MANAGER}, "webhooks": []}
+    await world.client.create(MUTATING_WEBHOOKS.typed(dict), body)
+    for each in await world.client.list(CLUSTER_ROLES.typed(PartialObject)):
+        await world.client.delete(CLUSTER_ROLES, each.metadata.name)
+    for name in roles:
+        await world.client.create(CLUSTER_ROLES.typed(dict), {"metadata": {"name": name}, "rules": []})
+    checked = await check(world)
+    said = re.sub(r" --kubeconfig \S+", "", checked.stderr)
+    assert (checked.exit_code, f"safe to uninstall: {uninstalling}\n" in said) == (0, True), said
+    assert f"    {uninstalling}" in await steps(world)
+
+
+async def test_helm_keeps_webhooks_of_cert_manager_overlay(world: World) -> None:
+    body = {"metadata": {"name": "corewise-mutating", "annotations": BY_CERT_MANAGER}, "webhooks": []}
+    await world.client.create(MUTATING_WEBHOOKS.typed(dict), body)
+    role = {"metadata": {"name": ROLE, "annotations": BY_HELM}, "rules": []}
+    await world.client.create(CLUSTER_ROLES.typed(dict), role)
+    delete = "kubectl delete mutatingwebhookconfiguration corewise-mutating"
+    assert (await check(world)).commands() == [delete]
 
 
 async def test_last_amplifier_is_named_when_nodes_are_raw(world: World) -> None:

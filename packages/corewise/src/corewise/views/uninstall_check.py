@@ -16,7 +16,7 @@ from corewise.config.colocation import parse_suppression
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import NotFound
-from corewise.kube.objects import PartialObject
+from corewise.kube.objects import ObjectMeta, PartialObject
 from corewise.kube.resources import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -63,9 +63,10 @@ _INSTALLED = (
 )
 """What manager and scheduler install. It goes with the ClusterRole that owns it, and stays if none does."""
 _AMPLIFIERS = frozenset({MUTATING_NAME, AMPLIFICATION_POLICY})
-_DEPLOYED = ("meta.helm.sh/release-name", "cert-manager.io/inject-ca-from")
-"""Annotations of what the chart or deploy/cert-manager has installed, which goes in the same way."""
-
+_RELEASE = "meta.helm.sh/release-name"
+_INJECTED = "cert-manager.io/inject-ca-from"
+"""An annotation of the webhook configurations in deploy/cert-manager, which ``deploy`` does not contain."""
+_OVERLAY = "kubectl delete -k deploy/cert-manager"
 
 SCHEDULER_ROLE = "corewise-scheduler"
 _ROLES = ("corewise-manager", SCHEDULER_ROLE, "corewise-agent")
@@ -105,16 +106,23 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
         KubeError: if something cannot be read: then it is not known.
     """
     async with Client(cluster) as client:
-        listed, pods, applied, data, staying, roles = await asyncio.gather(
+        listed, pods, applied, data, unowned, roles = await asyncio.gather(
             list_cluster(client, config_namespace),
             client.list(WORKLOAD_PODS, field_selector=RUNNING_ON_A_NODE),
             _applied_ratios(client),
             _config(client, config_namespace),
-            _staying(client),
+            _unowned(client),
             client.list(CLUSTER_ROLES.typed(PartialObject)),
         )
     amplified = any(_ratios(each) for each in listed.nodes)
     divided = any(WORKLOAD_RATIOS in each.node.metadata.annotations for each in listed.nodes)
+    ours = {each.metadata.name: each.metadata.annotations for each in roles if each.metadata.name in _ROLES}
+    command = _uninstalling(ours, injected=any(_INJECTED in each.annotations for _, each in unowned))
+    staying = [
+        (kind, each.name)
+        for kind, each in unowned
+        if not (_OVERLAY in command and _INJECTED in each.annotations)
+    ]
     found = (
         *_of_config(config_namespace, data, amplified=amplified, divided=divided),
         *(found for node in listed.nodes for found in _of_node(node, applied.get(node.node.metadata.name))),
@@ -122,17 +130,22 @@ async def removal(cluster: ClusterConfig, config_namespace: str) -> Removal:
         # what amplifies goes last: without it, nodes become raw
         *(_left(kind, name) for kind, name in staying if not (amplified and name in _AMPLIFIERS)),
     )
-    ours = {each.metadata.name: each.metadata.annotations for each in roles if each.metadata.name in _ROLES}
     kept = tuple(_condition(each.assessment.node.name) for each in listed.nodes if each.assessment.node.slow)
-    return Removal(found, _uninstalling(ours.values()), SCHEDULER_ROLE in ours, kept)
+    return Removal(found, command, SCHEDULER_ROLE in ours, kept)
 
 
-def _uninstalling(roles: Collection[Mapping[str, str]]) -> str:
-    """Return the command for programs whose ClusterRoles have these annotations."""
-    for role in roles:
-        if release := role.get("meta.helm.sh/release-name"):
+def _uninstalling(roles: Mapping[str, Mapping[str, str]], *, injected: bool) -> str:
+    """Return the command for programs whose ClusterRoles have these annotations.
+
+    ``injected``: webhook configurations of deploy/cert-manager are installed. That has no scheduler.
+    """
+    for role in roles.values():
+        if release := role.get(_RELEASE):
             return f"helm uninstall {release} -n {role.get('meta.helm.sh/release-namespace')}"
-    return "kubectl delete -k deploy" if roles else ""
+    if not injected:
+        return "kubectl delete -k deploy" if roles else ""
+    scheduler = "kubectl delete -k deploy/scheduler && " if SCHEDULER_ROLE in roles else ""
+    return scheduler + _OVERLAY
 
 
 async def _applied_ratios(client: Client) -> dict[str, str]:
@@ -271,13 +284,13 @@ def _of_pods(pods: Iterable[Pod]) -> Iterator[Hindrance]:
             yield Hindrance(f"pod/{name}", why, f"kubectl delete pod {name} -n {namespace}")
 
 
-async def _staying(client: Client) -> list[tuple[str, str]]:
-    """Return the kinds and names of the installed objects that would stay."""
+async def _unowned(client: Client) -> list[tuple[str, ObjectMeta]]:
+    """Return the kinds and metadata of installed objects that neither a ClusterRole owns nor Helm."""
     return [
-        (resource.kind.lower(), name)
+        (resource.kind.lower(), found)
         for resource, names in _INSTALLED
         for name in names
-        if await _stays(client, resource, name)
+        if (found := await _metadata(client, resource, name)) and not _is_owned(found)
     ]
 
 
@@ -286,10 +299,12 @@ def _left(kind: str, name: str) -> Hindrance:
     return Hindrance(f"{kind}/{name}", why, f"kubectl delete {kind} {name}")
 
 
-async def _stays(client: Client, resource: Resource[PartialObject], name: str) -> bool:
+async def _metadata(client: Client, resource: Resource[PartialObject], name: str) -> ObjectMeta | None:
     try:
-        found = (await client.get(resource, name)).metadata
+        return (await client.get(resource, name)).metadata
     except NotFound:
-        return False
-    is_owned = any(each.kind == "ClusterRole" for each in found.owner_references)
-    return not is_owned and found.annotations.keys().isdisjoint(_DEPLOYED)
+        return None
+
+
+def _is_owned(found: ObjectMeta) -> bool:
+    return _RELEASE in found.annotations or any(each.kind == "ClusterRole" for each in found.owner_references)
