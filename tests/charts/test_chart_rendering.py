@@ -357,6 +357,7 @@ def test_the_budgets_of_deploy_let_a_pod_go() -> None:
         budget = yaml.safe_load((folder / "disruption-budget.yaml").read_text())
         deployment = yaml.safe_load((folder / "deployment.yaml").read_text())
         assert budget["spec"]["minAvailable"] < deployment["spec"]["replicas"]
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 def test_host_network_programs_share_and_update_one_node() -> None:
