@@ -82,7 +82,10 @@ def test_the_full_values_differ_from_every_default() -> None:
     switched_on = {f"{each}.enabled" for each in ("manager", "scheduler", "agent", "networkPolicy")}
     switched_on |= {f"policies.{each}.enabled" for each in ("resourceStatus", "qosClass", "agentNode")}
     switched_on |= {f"{each}.podDisruptionBudget.enabled" for each in ("manager", "scheduler")}
-    assert same == switched_on | {"certificates.caBundle", "agent.nodeSelector.kubernetes.io/os"}
+    switched_on |= {
+        f"{each}.nodeSelector.kubernetes.io/os" for each in ("manager", "scheduler", "agent", "web")
+    }
+    assert same == switched_on | {"certificates.caBundle"}
 
 
 def test_the_full_values_render_what_is_expected() -> None:
@@ -284,6 +287,18 @@ def test_kustomize_overlay_installs_what_the_chart_does(overlay: str, values: di
         if manifest["kind"] == "ConfigMap":
             manifest["data"] = {name: text.strip() for name, text in manifest["data"].items()}
     assert by_key(kustomized) == by_key(expected)
+
+
+def test_all_pods_run_on_linux_by_default() -> None:
+    made = objects(chart.render({"web": {"enabled": True, "tlsSecret": "web"}}))
+    pods = {
+        key(each)[::2]: each["spec"]["template"]["spec"] if "template" in each["spec"] else each["spec"]
+        for each in made
+        if each["kind"] in {"Deployment", "DaemonSet", "Pod"}
+    }
+    assert len(pods) == 5
+    linux = {"kubernetes.io/os": "linux"}
+    assert [name for name, pod in pods.items() if pod.get("nodeSelector") != linux] == []
 
 
 @pytest.mark.parametrize("program", ["manager", "scheduler", "agent", "web"])
