@@ -301,6 +301,13 @@ def test_all_pods_run_on_linux_by_default() -> None:
     assert [name for name, pod in pods.items() if pod.get("nodeSelector") != linux] == []
 
 
+def test_config_maps_are_granted_by_name_only() -> None:
+    made = objects(chart.render({"web": {"enabled": True, "tlsSecret": "web"}}))
+    granted = [rule for each in made for rule in each.get("rules", ()) if "configmaps" in rule["resources"]]
+    assert len(granted) == 4
+    assert [rule for rule in granted if rule.get("resourceNames") != ["slo-controller-config"]] == []
+
+
 @pytest.mark.parametrize("program", ["manager", "scheduler", "agent", "web"])
 def test_a_program_that_is_off_leaves_nothing(program: str) -> None:
     made = objects(chart.render({**FULL, program: {"enabled": False}}))
