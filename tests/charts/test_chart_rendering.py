@@ -289,6 +289,23 @@ def test_kustomize_overlay_installs_what_the_chart_does(overlay: str, values: di
     assert by_key(kustomized) == by_key(expected)
 
 
+def test_quota_of_the_page_allows_the_priorities() -> None:
+    page = (ROOT / "docs/operate/install.md").read_text()
+    (quota,) = (
+        each
+        for text in re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+        if (each := yaml.safe_load(text))["kind"] == "ResourceQuota"
+    )
+    pods = [
+        each["spec"]["template"]["spec"]
+        for each in objects(chart.render())
+        if "template" in each.get("spec", {})
+    ]
+    (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+    assert (quota["metadata"]["namespace"], scope["scopeName"]) == (chart.NAMESPACE, "PriorityClass")
+    assert set(scope["values"]) == {each["priorityClassName"] for each in pods}
+
+
 def test_all_pods_run_on_linux_by_default() -> None:
     made = objects(chart.render({"web": {"enabled": True, "tlsSecret": "web"}}))
     pods = {
