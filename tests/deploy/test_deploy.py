@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import shlex
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +43,7 @@ from corewise.vocabulary.names import (
     QOS_CLASS,
 )
 from identities import account
+from kubectl import KUBECTLS, Kubectl
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User
 from kubedouble.errors import StatusError
@@ -369,6 +373,23 @@ async def test_manager_uses_exactly_what_its_manifest_grants(world: World, recor
     await only_for_the_switch()
     assert recorder.refused == []
     assert sorted(grant.text for grant in unused) == []
+
+
+@pytest.mark.skipif(not KUBECTLS, reason="kubectl is not on PATH")
+@pytest.mark.parametrize("exists", [True, False])
+async def test_check_of_webhook_callers_gets_the_named_answer(
+    world: World, tmp_path: Path, *, exists: bool
+) -> None:
+    page = (DEPLOY.parent / "docs/operate/webhook-callers.md").read_text()
+    (command,) = re.findall(r"kubectl (create configmap slo-controller-config .*?)\n\n", page, re.DOTALL)
+    (answer,) = re.findall(r"`(admission webhook .*?)`", page)
+    if exists:
+        await world.configure(normalization=normalization())
+    kubectl = Kubectl(KUBECTLS[0], world.administrator, tmp_path)
+    arguments = shlex.split(command.replace("\\\n", ""))
+    async with world.manager():
+        await world.installed()
+        assert answer in await asyncio.to_thread(kubectl.refused, *arguments)
 
 
 def test_roles_are_bound_to_the_managers_account_only() -> None:
