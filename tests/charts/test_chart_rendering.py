@@ -467,6 +467,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"size": "huge"}, "value must be one of 'small', 'medium', 'large'"),
     ({"agent": {"tolerations": [{"effect": "Never"}]}}, "tolerations/0/effect"),
     ({"agent": {"extraArgs": ["once"]}}, "'once' does not match pattern"),
+    ({"agent": {"seLinuxOptions": {"typ": "spc_t"}}}, "'typ' not allowed"),
     ({"agent": {"maxUnavailable": "half"}}, "'half' does not match pattern"),
     ({"agent": {"maxUnavailable": 0}}, "minimum: got 0, want 1"),
     ({"agent": {"maxUnavailable": "0%"}}, "'0%' does not match pattern"),

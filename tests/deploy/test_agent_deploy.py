@@ -101,6 +101,13 @@ def test_resctrl_writes_and_host_pids_must_be_enabled() -> None:
     assert container["securityContext"] == CONTAINER["securityContext"]
 
 
+def test_selinux_options_label_the_agents_pod() -> None:
+    rendered = chart.render({"agent": {"seLinuxOptions": {"type": "spc_t"}}})["agent/daemonset.yaml"]
+    context = yaml.safe_load(rendered)["spec"]["template"]["spec"]["securityContext"]
+    assert context == {**POD["securityContext"], "seLinuxOptions": {"type": "spc_t"}}
+    assert "seLinuxOptions" not in POD["securityContext"]
+
+
 def test_pods_are_evicted_only_where_switched_on() -> None:
     def roles(*, enabled: bool) -> dict[str, list[dict[str, Any]]]:
         rendered = chart.render({"agent": {"eviction": {"enabled": enabled}}})["agent/rbac.yaml"]
