@@ -289,6 +289,22 @@ def test_kustomize_overlay_installs_what_the_chart_does(overlay: str, values: di
     assert by_key(kustomized) == by_key(expected)
 
 
+def test_cert_managers_renewals_keep_the_authority() -> None:
+    """The CA bundle changes at once and the mounted Secret a minute later, so they must not change together."""
+    made = by_key(objects(chart.render(chart.CERT_MANAGER)))
+    specs = {(kind, name): each["spec"] for (kind, _, name), each in made.items() if "spec" in each}
+    leaf = specs["Certificate", "corewise-webhook"]
+    issuer = specs["Issuer", leaf["issuerRef"]["name"]]
+    (authority,) = (
+        each
+        for (kind, _), each in specs.items()
+        if kind == "Certificate" and each["secretName"] == issuer["ca"]["secretName"]
+    )
+    assert (authority["isCA"], authority["privateKey"]["rotationPolicy"]) == (True, "Never")
+    assert specs["Issuer", authority["issuerRef"]["name"]] == {"selfSigned": {}}
+    assert (leaf.get("isCA", False), leaf["privateKey"]["rotationPolicy"]) == (False, "Always")
+
+
 def test_quota_of_the_page_allows_the_priorities() -> None:
     page = (ROOT / "docs/operate/install.md").read_text()
     (quota,) = (
