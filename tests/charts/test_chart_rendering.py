@@ -290,7 +290,7 @@ def test_kustomize_overlay_installs_what_the_chart_does(overlay: str, values: di
 
 
 def test_cert_managers_renewals_keep_the_authority() -> None:
-    """The CA bundle changes at once and the mounted Secret a minute later, so they must not change together."""
+    """The CA bundle changes at once and the mounted Secret a minute later: they may not change together."""
     made = by_key(objects(chart.render(chart.CERT_MANAGER)))
     specs = {(kind, name): each["spec"] for (kind, _, name), each in made.items() if "spec" in each}
     leaf = specs["Certificate", "corewise-webhook"]
