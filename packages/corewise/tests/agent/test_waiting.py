@@ -135,7 +135,7 @@ def test_an_antagonist_is_named_within_a_dozen_looks() -> None:
         (Wait(0.0, among_itself=0.05), None),
     ],
 )
-def test_pod_held_by_itself_is_judged_on_a_quiet_node(wait: Wait, reason: Reason | None) -> None:
+def test_pod_held_by_itself_is_judged(wait: Wait, reason: Reason | None) -> None:
     """It runs 0.3, and nothing else hurries: it is looked at every five seconds."""
     held = replace(interval(0.0, seconds=5.0), waits={WEB: wait, BATCH: Wait(0.0)})
     watch, pauses = watched([held] * 8)
@@ -375,7 +375,7 @@ def test_container_that_has_ended_hides_no_pod(tmp_path: Path) -> None:
     assert found.used == pytest.approx({WEB: 0.3, OUTSIDE: 0.02})
 
 
-def test_throttled_time_is_that_of_the_pods_own_cpus(tmp_path: Path) -> None:
+def test_throttled_time_is_that_of_own_cpus(tmp_path: Path) -> None:
     """Quotas count it as a sum over CPUs; the class of all offline pods, as that of all of them."""
     machine = Machine(tmp_path, cpus=4)
     machine.counts("web", 0, 0)
