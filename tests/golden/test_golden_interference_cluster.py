@@ -19,6 +19,7 @@ def test_page_has_the_tables_of_the_results() -> None:
         "prices": tables.prices(mixes),
         "weights": tables.arms(weights),
         "rates": rates(read_rates(DATA / "rate.jsonl")),
+        "rates-unlimited": rates(read_rates(DATA / "rate-unlimited.jsonl")),
     }
     page = (ROOT / "docs" / "benchmarks" / "interference-cluster.md").read_text()
     for name, table in expected.items():

@@ -80,10 +80,11 @@ def _latencies() -> Iterator[Compared]:
 def _scheduling() -> Iterator[Compared]:
     """Yield comparisons with kube-scheduler alone: its rate, and how much pods slow each other down."""
     data, other = _EXPERIMENTS / "interference_cluster" / "data", "kube-scheduler alone"
-    runs = [each for each in read_rates(data / "rate.jsonl") if each.profiled]
-    speeds = {(each.arm, each.pair): each.per_second for each in runs}
-    figure = "pods/s on 1,000 nodes, one pod in ten with a profile"
-    yield Compared(other, figure, _of_pairs(speeds, rate.ALONE), _CLUSTER)
+    for name, limit in (("rate", "at most 50 requests a second"), ("rate-unlimited", "without that limit")):
+        runs = [each for each in read_rates(data / f"{name}.jsonl") if each.profiled and each.nodes == 100]
+        speeds = {(each.arm, each.pair): each.per_second for each in runs}
+        figure = f"pods/s, one pod in ten with a profile, {limit}"
+        yield Compared(other, figure, _of_pairs(speeds, rate.ALONE), _CLUSTER)
     cells = read_cells(data / "mixes.jsonl")
     for mix, described in (("even", "all kinds of pods"), ("cache", "cache-sensitive pods")):
         slowdowns = {(each.arm, each.seed): each.slowdown for each in cells if each.mix == mix}
