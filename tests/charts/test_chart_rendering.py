@@ -518,6 +518,11 @@ def test_value_that_cannot_work_is_refused_by_name(values: dict[str, Any], sente
     assert sentence in str(refused.value)
 
 
+def test_certificate_may_not_replace_its_authority() -> None:
+    with pytest.raises(helm_python.HelmRenderError, match="the Secret of the authority: choose another name"):
+        chart.render({"certificates": {"from": "certManager", "secretName": "corewise-webhook-ca"}})
+
+
 def test_schema_describes_every_value_and_refuses_unknown_keys() -> None:
     def check(path: str, schema: dict[str, Any]) -> None:
         assert schema["description"], path

@@ -145,6 +145,27 @@ def test_pod_held_by_itself_is_judged(wait: Wait, reason: Reason | None) -> None
     )
 
 
+def test_verdicts_of_many_held_pods_last() -> None:
+    """However many there are, and whatever comes of their tiny waits for others."""
+    pods = [pod(f"p{number:02}") for number in range(20)]
+    uids = [each.metadata.uid for each in pods]
+    intervals = [
+        Interval(
+            5.0, 8, dict.fromkeys(uids, 0.2) | {OUTSIDE: 0.0},
+            {uid: Wait(0.001 * ((place * look) % 7), throttled=0.3) for place, uid in enumerate(uids)},
+        )
+        for look in range(40)
+    ]  # fmt: skip
+    watch = WaitWatch(StatedSampler(intervals))
+    shown = set()
+    for look in range(40):
+        watch.look(5.0 * look, 1e9 + look, pods)
+        if look > 8:
+            assert set(watch.verdicts) == set(uids)
+            shown.add(tuple(each.pod for each in report_of(watch, {}, 1e9).pods))
+    assert shown == {tuple(f"default/p{number:02}" for number in range(MOST_PODS))}
+
+
 def test_one_judgment_alone_names_nobody() -> None:
     watch, _ = watched([interval(0.3)] * 9)
     assert not watch.verdicts
@@ -400,6 +421,33 @@ def test_throttled_time_is_that_of_own_cpus(tmp_path: Path) -> None:
             assert wait.for_others + wait.among_itself == pytest.approx(1.2)
             assert wait.throttled == pytest.approx(0.4)
         (machine.kubepods / "besteffort/cpu.stat").write_text("throttled_usec 0\n")
+
+
+def test_class_is_throttled_where_it_wants_cpus(tmp_path: Path) -> None:
+    """Their class has a quota of 2 of 64 CPUs: four threads run half of the time."""
+    machine = Machine(tmp_path, cpus=64)
+    sampler, stat = machine.sampler(), machine.kubepods / "besteffort/cpu.stat"
+    for second in (0, 1):
+        machine.counts("offline", second * 2_000_000, second * 500_000, kind="besteffort")
+        stat.write_text(f"throttled_usec {second * 2_000_000}\n")
+        found = sampler.sample(float(second), [pod("offline", qos="BestEffort")])
+    assert found is not None
+    wait = found.waits["uid-offline"]
+    assert (wait.for_others, wait.throttled) == pytest.approx((0.0, 2.0))
+
+
+def test_sleeping_threads_hide_no_throttling(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, cpus=64)
+    sampler = machine.sampler(WaitSource.TASKS)
+    for second in (0, 1):
+        machine.counts("web", second * 450_000, 0, of_container=second * 500_000)
+        busy, asleep = (second * 0.45, second * 0.52), (second * 0.0001, 0.0)
+        machine.tasks("web", {11: busy} | dict.fromkeys(range(12, 111), asleep))
+        found = sampler.sample(float(second), [pod("web", limit="500m")])
+    assert found is not None
+    wait = found.waits[WEB]
+    assert wait.for_others + wait.among_itself == pytest.approx(0.02, abs=0.02)
+    assert wait.throttled == pytest.approx(0.5)
 
 
 def test_what_cannot_have_changed_is_not_read(tmp_path: Path) -> None:

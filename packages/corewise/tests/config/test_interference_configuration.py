@@ -449,6 +449,8 @@ def test_selector_of_another_types_pods_warns(selector: str, warns: bool) -> Non
     )
     parsed = parse_interference(inside(f"profiles: {two}"))
     told = [str(each) for each in parsed.warnings if "fits no node (ProfileConflict)" in each.message]
+    unasked = parse_interference(inside(f"profiles: {two.replace(': 1', ': 0')}")).warnings
+    assert not any("fits no node" in each.message for each in unasked)
     assert ["interference.profiles.a: its selector takes in app=b" in each for each in told] == [True] * warns
 
 

@@ -33,6 +33,11 @@ def pod(key: str, limit: int, present: int | None, period: int = PERIOD) -> PodQ
     return PodQuota(key, limit, present, period)
 
 
+def test_owner_not_measured_yet_counts_among_others() -> None:
+    usage = Usage(4500, 0, (Pinned(4000, 0, is_known=False),), 0, 0)
+    assert utilization_of(usage, 8) == Fraction(4500, 8000)
+
+
 @pytest.mark.parametrize(
     ("used", "pinned", "percent"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -286,12 +287,20 @@ def _write_certificates(
         click.echo(
             f"{CA_FILE} has changed: restart kube-scheduler, which reads it only when it starts.", err=True
         )
-    if hosts and host not in hosts:
+    if hosts and _as_verified(host) not in hosts:
         click.echo(
             f"kube-scheduler will refuse the extender: its certificate is for {some(sorted(hosts))}, not for "
             f"{host}. Choose --url or --server-name so that it verifies one of these.",
             err=True,
         )
+
+
+def _as_verified(host: str) -> str:
+    """Return a host as certificates state it."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host.lower().rstrip(".")
 
 
 async def _secrets(cluster: ClusterConfig, namespace: str) -> tuple[Mapping[str, bytes], frozenset[str]]:

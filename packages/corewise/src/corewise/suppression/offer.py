@@ -54,6 +54,8 @@ class Pinned:
 
     requested_milli: int
     used_milli: int
+    is_known: bool = True
+    """Whether ``used_milli`` was measured; if not, it is 0: the pod was not there at the last reading."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,9 +190,13 @@ class PodQuotaPlan:
 
 
 def utilization_of(usage: Usage, cpus: int) -> Fraction:
-    """Return the used part of the CPUs that no CPUSet pod owns, of ``cpus`` online; 1 if pods own all."""
-    shared = cpus * MILLI - sum(each.requested_milli for each in usage.pinned)
-    used = usage.node_milli - sum(min(each.requested_milli, each.used_milli) for each in usage.pinned)
+    """Return the used part of the CPUs that no CPUSet pod owns, of ``cpus`` online; 1 if pods own all.
+
+    A pod whose use is not known yet still counts among the others, with its CPUs.
+    """
+    owners = [each for each in usage.pinned if each.is_known]
+    shared = cpus * MILLI - sum(each.requested_milli for each in owners)
+    used = usage.node_milli - sum(min(each.requested_milli, each.used_milli) for each in owners)
     return min(Fraction(1), Fraction(max(0, used), shared)) if shared > 0 else Fraction(1)
 
 

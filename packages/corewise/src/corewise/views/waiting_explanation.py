@@ -23,7 +23,13 @@ from corewise.views.errors import no_pod
 from corewise.views.explanation import Explanation, Line, Part
 from corewise.views.offline_reports import age_text, agent_command
 from corewise.views.text import count
-from corewise.vocabulary.interference_report import InterferenceReport, SuspectReport, WaitingReport, decode
+from corewise.vocabulary.interference_report import (
+    OWN_REASONS,
+    InterferenceReport,
+    SuspectReport,
+    WaitingReport,
+    decode,
+)
 from corewise.vocabulary.names import INTERFERENCE_REPORT
 from corewise.vocabulary.reasons import Reason
 from corewise.workload.pods import WORKLOAD_PODS, Pod
@@ -75,7 +81,8 @@ def fresh_report(text: str | None, now: datetime) -> InterferenceReport | None:
     if report is None:
         return None
     age = _age(report.time, now)
-    return None if age is None or age > (_STALE_WAITING if report.pods else _STALE) else report
+    is_slow = all(each.reason in OWN_REASONS for each in report.pods)
+    return None if age is None or age > (_STALE if is_slow else _STALE_WAITING) else report
 
 
 def is_too_new(pod: Pod, report: InterferenceReport) -> bool:

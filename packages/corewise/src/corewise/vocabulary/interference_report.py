@@ -9,9 +9,12 @@ from __future__ import annotations
 import msgspec
 
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.reasons import Reason
 
 MOST_PODS = 8
 """How many pods a report names at most: those that wait the largest part of their time."""
+OWN_REASONS = frozenset({Reason.OWN_QUOTA_THROTTLES, Reason.OWN_THREADS_WAIT})
+"""Verdicts on pods that hold themselves back. A report of no other is written every 10 minutes."""
 
 
 class SuspectReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

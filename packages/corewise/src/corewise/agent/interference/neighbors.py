@@ -238,52 +238,72 @@ def _interval(before: _Counters, after: _Counters, owners: frozenset[str]) -> In
     node = max(0, after.busy.busy - before.busy.busy) / span
     used[OUTSIDE] = max(0.0, node - sum(used.values()))
     shared = sum(cpus for uid, cpus in used.items() if uid not in owners)
+    grown = {uid: each for uid, (first, last) in both.items() if (each := _growth(first, last, span))}
+    wanted = {uid: _cpus_wanted(each, used[uid], after.busy.cpus) for uid, each in grown.items()}
+    together = min(after.busy.cpus, sum(wanted[uid] for uid in grown if after.pods[uid].throttled_together))
     waits = {}
-    for uid, (first, last) in both.items():
+    for uid, each in grown.items():
         others = used[OUTSIDE] if uid in owners else max(0.0, shared - used[uid])
-        wait = _wait(first, last, span, used[uid], others, cpus=after.busy.cpus)
-        if wait is not None:
-            waits[uid] = wait
+        throttled = each.throttled + (each.throttled_together * wanted[uid] / together if together else 0.0)
+        waits[uid] = _wait(each, used[uid], others, throttled, wanted[uid])
     return Interval(elapsed, after.busy.cpus, used, waits, owners)
 
 
-def _wait(
-    first: _PodCounters, last: _PodCounters, span: float, used: float, others: float, *, cpus: int
-) -> Wait | None:
-    """Return the wait of one pod; None if it is not known, or was counted by two sources.
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """What the counters of a pod's wait have grown by, in seconds a second."""
 
-    ``used`` and ``others``: the CPUs that it used, and those of everyone else who may run where it runs, on a
-    node of ``cpus``.
-    """
+    source: WaitSource
+    waited: float
+    any_waited: float
+    tasks: list[tuple[float, float]]
+    throttled: float
+    throttled_together: float
+
+
+def _growth(first: _PodCounters, last: _PodCounters, span: float) -> _Growth | None:
+    """Return the growth; None if the wait is not known, or was counted by two sources."""
     was, now = first.wait, last.wait
     if isinstance(was, Finding) or isinstance(now, Finding) or was.source is not now.source:
         return None
-    waited = max(0, now.waited - was.waited) / span
-    grown = [
+    tasks = [
         (max(0, ran - was.tasks[task][0]) / span, max(0, waited - was.tasks[task][1]) / span)
         for task, (ran, waited) in now.tasks.items()
         if task in was.tasks
     ]
-    wanted = _cpus_wanted(waited, used, cpus)
-    if now.source is WaitSource.TASKS:
-        wanted = max(1, min(cpus, len(grown)))
-    own = max(0, last.throttled - first.throttled) / span
-    together = max(0, last.throttled_together - first.throttled_together) / span
-    throttled = own + together * wanted / cpus
-    if now.source is WaitSource.TASKS:
-        each_throttled = throttled / wanted
-        waited = sum(max(0.0, each - each_throttled) for _, each in grown)
-        for_others = wait_for_others(grown, used, others, each_throttled)
-        return Wait(for_others, waited - for_others, throttled)
-    among = max(0.0, (now.any_waited - was.any_waited) / span - waited)
-    if now.source is not WaitSource.PRESSURE:
-        return Wait(waited, among, throttled)
-    return Wait(max(0.0, waited * wanted - throttled), among * wanted, throttled)
+    return _Growth(
+        now.source,
+        max(0, now.waited - was.waited) / span,
+        max(0, now.any_waited - was.any_waited) / span,
+        tasks,
+        max(0, last.throttled - first.throttled) / span,
+        max(0, last.throttled_together - first.throttled_together) / span,
+    )
 
 
-def _cpus_wanted(waited: float, used: float, cpus: int) -> float:
-    """Return on how many CPUs a pod ran or waited, at least; ``waited``: the mean of theirs.
+def _wait(grown: _Growth, used: float, others: float, throttled: float, wanted: float) -> Wait:
+    """Return the wait of one pod, which wanted ``wanted`` CPUs and was ``throttled``, summed over them.
 
-    Where it always wants to run, it runs on each of them while it does not wait.
+    ``used`` and ``others``: the CPUs that it used, and those of everyone else who may run where it runs.
     """
-    return min(cpus, max(1.0, used / max(1.0 - waited, _RAN_AT_LEAST)))
+    if grown.source is WaitSource.TASKS:
+        of_each = throttled / wanted
+        waited = sum(max(0.0, each - of_each) for _, each in grown.tasks)
+        for_others = wait_for_others(grown.tasks, used, others, of_each)
+        return Wait(for_others, waited - for_others, throttled)
+    among = max(0.0, grown.any_waited - grown.waited)
+    if grown.source is not WaitSource.PRESSURE:
+        return Wait(grown.waited, among, throttled)
+    return Wait(max(0.0, grown.waited * wanted - throttled), among * wanted, throttled)
+
+
+def _cpus_wanted(grown: _Growth, used: float, cpus: int) -> float:
+    """Return on how many CPUs a pod ran or waited, at least.
+
+    Where it always wants to run, it runs on each of them while it does not wait. Of tasks, as many count as
+    the busiest would be: others sleep.
+    """
+    wants = [ran + waited for ran, waited in grown.tasks]
+    if wants:
+        return min(cpus, max(1.0, sum(wants) / max(*wants, 0.001)))
+    return min(cpus, max(1.0, used / max(1.0 - grown.waited, _RAN_AT_LEAST)))

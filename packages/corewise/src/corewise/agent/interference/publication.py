@@ -25,6 +25,7 @@ from corewise.service.program import Heartbeats
 from corewise.vocabulary import metrics
 from corewise.vocabulary.interference_report import (
     MOST_PODS,
+    OWN_REASONS,
     InterferenceReport,
     SuspectReport,
     WaitingReport,
@@ -39,13 +40,11 @@ _DIGITS = 3
 
 
 def report_of(watch: WaitWatch, uids: Mapping[str, str], wall: float) -> InterferenceReport:
-    """Return the report; of more pods than fit those that wait most.
+    """Return the report; of more pods than fit those that wait most for others.
 
     ``uids``: those of the API by those of the cgroups; a static pod has two.
     """
-    verdicts = sorted(
-        watch.verdicts.items(), key=lambda item: (-item[1].judgment.wait.for_others, item[1].judgment.pod)
-    )
+    verdicts = _in_order(watch)
     return InterferenceReport(
         time=rfc3339(datetime.fromtimestamp(wall, UTC)),
         watched=watch.watched,
@@ -54,6 +53,17 @@ def report_of(watch: WaitWatch, uids: Mapping[str, str], wall: float) -> Interfe
         left_out=max(0, len(verdicts) - MOST_PODS),
         pods=[_waiting(verdict, uids.get(uid, "")) for uid, verdict in verdicts[:MOST_PODS]],
     )
+
+
+def _in_order(watch: WaitWatch) -> list[tuple[str, Verdict]]:
+    """Return the verdicts: first pods that wait for others, then, in a lasting order, the other ones."""
+
+    def place(item: tuple[str, Verdict]) -> tuple[bool, float, str]:
+        judgment = item[1].judgment
+        is_own = judgment.reason in OWN_REASONS
+        return is_own, 0.0 if is_own else -judgment.wait.for_others, judgment.pod
+
+    return sorted(watch.verdicts.items(), key=place)
 
 
 def _waiting(verdict: Verdict, uid: str) -> WaitingReport:
@@ -170,15 +180,16 @@ class WaitLoop:
         self._local.problem_log.update("report of waits", problems)
 
     def _said(self) -> frozenset[tuple[str, str, str]]:
-        """Return each verdict's pod, reason and named neighbor."""
+        """Return each verdict's pod, reason and named neighbor; of pods held by themselves those shown."""
         return frozenset(
             (uid, str(each.judgment.reason), each.judgment.antagonist)
-            for uid, each in self.watch.verdicts.items()
+            for place, (uid, each) in enumerate(_in_order(self.watch))
+            if place < MOST_PODS or each.judgment.reason not in OWN_REASONS
         )
 
     def _is_due(self, said: frozenset[tuple[str, str, str]], now: float) -> bool:
         if self._written is None:
             return self._looks > 1  # the first look compares with nothing, and may come before the topology
         at, before = self._written
-        longest = _WITH_VERDICTS if said else _WITHOUT
+        longest = _WITHOUT if all(reason in OWN_REASONS for _, reason, _ in said) else _WITH_VERDICTS
         return now - at >= (_SOONEST if said != before else longest)

@@ -29,6 +29,7 @@ from corewise.interference.antagonist import (
 )
 from corewise.quantities import MILLI, ONE
 from corewise.topology import CPUSet
+from corewise.vocabulary.interference_report import OWN_REASONS
 from corewise.vocabulary.reasons import Reason
 
 REST, ALERT = 5.0, 1.0
@@ -132,10 +133,12 @@ class WaitWatch:
         if not self._intervals:
             return
         last = self._intervals[-1]
-        held = {uid for uid in last.waits if is_held_by_itself(uid, last)}
-        waiting = set(self._waiting(last)) | held | (self.verdicts.keys() & last.waits.keys())
-        requests = find_requests() if waiting else {}
-        for uid in sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]:
+        known = {uid: each.judgment.reason in OWN_REASONS for uid, each in self.verdicts.items()}
+        waiting = {*self._waiting(last), *(uid for uid in last.waits if known.get(uid) is False)}
+        held = {uid for uid in last.waits if known.get(uid) or is_held_by_itself(uid, last)} - waiting
+        requests = find_requests() if waiting | held else {}
+        most = sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]
+        for uid in (*most, *sorted(held)):  # who holds itself back is told without looking for suspects
             self._take(judge(uid, self._intervals, requests), suspected.get(uid, ""), now, wall)
 
     def _take(self, judgment: Judgment, suspected: str, now: float, wall: float) -> None:

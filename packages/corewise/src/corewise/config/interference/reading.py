@@ -375,11 +375,17 @@ def _warn_of_conflicts(decoder: Decoder, place: Place, config: InterferenceConfi
         for name, each in config.profiles.items()
         if each.selector and each.selector.requirements
     }
+    at_stake = {each.name for each in config.at_stake}
     for key, _ in decoder.entries(place) if selectors else ():
         if (name := str(key.path[-1])) not in selectors:
             continue
-        by_label = ((each, {config.type_label: each}) for each in config.profiles if each != name)
-        others = [each for each, labels in by_label if selectors[name].matches(labels)]
+        others = [
+            each
+            for each in config.profiles
+            if each != name
+            and (name in at_stake or each in at_stake)
+            and selectors[name].matches({config.type_label: each})
+        ]
         if others:
             decoder.warn(
                 key,
