@@ -113,9 +113,12 @@ def test_no_best_effort_cgroup_uses_nothing(tmp_path: Path) -> None:
 def test_pinned_pods_are_measured_while_they_exist(sampled: Sampled) -> None:
     owner = PinnedPod("uid", sampled.node.slice, 4000)
     gone = PinnedPod("gone", "/kubepods.slice/none", 2000)
-    sampled.sampler.sample(sampled.node.pass_time(10), [owner, gone])
+    sampled.sampler.sample(sampled.node.pass_time(10), [gone])
+    started = sampled.sampler.sample(sampled.node.pass_time(10, offline=1500), [owner, gone])
     usage = sampled.sampler.sample(sampled.node.pass_time(10, offline=1500), [owner, gone])
+    assert isinstance(started, Usage)
     assert isinstance(usage, Usage)
+    assert started.pinned == (Pinned(4000, 0, is_known=False), Pinned(2000, 0))
     assert usage.pinned == (Pinned(4000, 1500), Pinned(2000, 0))
 
 

@@ -186,7 +186,7 @@ def _usage(before: _Counters, after: _Counters, pinned: Iterable[PinnedPod]) -> 
         pinned=tuple(
             Pinned(pod.requested, max(0, after.pinned[pod.key] - before.pinned[pod.key]) * MILLI // elapsed)
             if pod.key in before.pinned and pod.key in after.pinned
-            else Pinned(pod.requested, 0, is_known=False)
+            else Pinned(pod.requested, 0, is_known=pod.key not in {*before.pinned, *after.pinned})
             for pod in pinned
         ),
         node_memory=after.node_memory.used,

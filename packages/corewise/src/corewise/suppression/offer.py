@@ -55,7 +55,7 @@ class Pinned:
     requested_milli: int
     used_milli: int
     is_known: bool = True
-    """Whether ``used_milli`` was measured; if not, it is 0: the pod was not there at the last reading."""
+    """Not of a pod that has just started or ended: its ``used_milli`` is 0."""
 
 
 @dataclass(frozen=True, slots=True)
