@@ -304,9 +304,9 @@ def _as_verified(host: str) -> str:
 
 
 async def _secrets(cluster: ClusterConfig, namespace: str) -> tuple[Mapping[str, bytes], frozenset[str]]:
-    """Return the contents of the Secret of the client certificate, and whom the extender's is for.
+    """Return the contents of the client certificate's Secret, and the hosts of the extender's certificate.
 
-    Nothing is known of the latter where the account may not read it, or the extender has one from a file.
+    Without hosts if the account may not read that one, or the extender has it from a file.
 
     Raises:
         Failure: if there is no client certificate, or it is incomplete.

@@ -180,7 +180,7 @@ class WaitLoop:
         self._local.problem_log.update("report of waits", problems)
 
     def _said(self) -> frozenset[tuple[str, str, str]]:
-        """Return each verdict's pod, reason and named neighbor; of pods held by themselves those shown."""
+        """Return the pod, reason and named neighbor of each verdict that is shown or is about others."""
         return frozenset(
             (uid, str(each.judgment.reason), each.judgment.antagonist)
             for place, (uid, each) in enumerate(_in_order(self.watch))

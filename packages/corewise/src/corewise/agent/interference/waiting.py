@@ -138,7 +138,7 @@ class WaitWatch:
         held = {uid for uid in last.waits if known.get(uid) or is_held_by_itself(uid, last)} - waiting
         requests = find_requests() if waiting | held else {}
         most = sorted(waiting, key=lambda each: -last.part_waited(each))[:MOST_JUDGED]
-        for uid in (*most, *sorted(held)):  # who holds itself back is told without looking for suspects
+        for uid in (*most, *sorted(held)):  # judging held pods is cheap: it looks for no suspects
             self._take(judge(uid, self._intervals, requests), suspected.get(uid, ""), now, wall)
 
     def _take(self, judgment: Judgment, suspected: str, now: float, wall: float) -> None:
